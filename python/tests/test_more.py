@@ -67,3 +67,23 @@ def test_a_graph_becomes_a_scenario() -> None:
         tabane.networkx.scenario(graph, [{"bulk": "5MB", "to": "servers"}])
     with pytest.raises(ValueError, match="directed"):
         tabane.networkx.scenario(nx.DiGraph(graph), [])
+
+
+def test_an_edge_that_is_not_the_same_both_ways_says_which_is_up() -> None:
+    graph = nx.Graph()
+    graph.add_nodes_from([2, 1])
+    graph.add_edge(1, 2, up={"rate": "1Mbps"}, down={"rate": "50Mbps"})
+    flows = [{"bulk": "1MB", "from_": 1, "to": 2}]
+    # networkx gives its nodes as 2, 1: up would be the other way.
+    with pytest.raises(ValueError, match=r"edge '2-1' has up and down.*between=\['2', '1'\]"):
+        tabane.networkx.scenario(graph, flows, duration="20s")
+    graph.edges[1, 2]["between"] = (1, 2)
+    made = tabane.networkx.scenario(graph, flows, duration="20s")
+    assert tabane.run(made, watch=False).flows["goodput_bps"][0] > 5e6
+    graph.edges[1, 2]["between"] = (2, 1)
+    made = tabane.networkx.scenario(graph, flows, duration="20s")
+    assert tabane.run(made, watch=False).flows["goodput_bps"][0] < 1e6
+    for wrong in ((1, 3), (1,), "12"):
+        graph.edges[1, 2]["between"] = wrong
+        with pytest.raises(ValueError, match="give its two nodes"):
+            tabane.networkx.scenario(graph, flows, duration="20s")

@@ -65,7 +65,12 @@ const CHEAPEST_FIRST: Entry<scheduler::Build> = Entry {
     name: "cheapestfirst",
     aliases: &[],
     summary: "the first path; others for a long backlog alone",
-    params: &[Param::new("patience", 100_000.0, 0.0..=1e9, "backlog that others help with, bytes")],
+    params: &[Param::count(
+        "patience",
+        100_000.0,
+        0.0..=1e9,
+        "backlog that others help with, bytes",
+    )],
     build: &|values| {
         let patience = values.get("patience") as u64;
         Ok(Box::new(CheapestFirst { patience, reason: Reason::default() }))
@@ -76,7 +81,7 @@ const FIXED: Entry<congestion::Build> = Entry {
     name: "fixed",
     aliases: &[],
     summary: "a window of so many segments",
-    params: &[Param::new("segments", 40.0, 1.0..=10_000.0, "the window, segments")],
+    params: &[Param::count("segments", 40.0, 1.0..=10_000.0, "the window, segments")],
     build: &|values, start| {
         let segments = values.get("segments") as u64;
         Ok(Box::new(Fixed { segments, mss: start.mss }))

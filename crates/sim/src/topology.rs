@@ -10,7 +10,7 @@
 //! hosts only those have them that a flow joins, in both directions: nothing else ever sends.
 
 use crate::packet::Packet;
-use crate::scenario::{Fault, Scenario};
+use crate::scenario::{Fault, Path, Scenario};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -106,6 +106,15 @@ pub(crate) fn check_mtu(mtu: Option<u16>, at: &[&dyn Display]) -> Result<(), Fau
 }
 
 impl Topology {
+    /// The paths of a scenario that has no `[path]`: its links, in their order. None where links
+    /// say what they are between: routes are found there.
+    pub fn implied_paths(scenario: &Scenario) -> Vec<(String, Path)> {
+        match scenario.link.iter().any(|(_, link)| link.between.is_some()) {
+            true => Vec::new(),
+            false => chain::implied(scenario),
+        }
+    }
+
     /// Resolves a scenario's names.
     pub(crate) fn build(scenario: &Scenario) -> Result<Self, Fault> {
         let joined = scenario.link.iter().filter(|(_, link)| link.between.is_some()).count();

@@ -39,7 +39,21 @@ fn student_t(degrees: usize) -> f64 {
         2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
         2.052, 2.048, 2.045, 2.042,
     ];
-    TABLE.get(degrees.saturating_sub(1)).copied().unwrap_or(1.96)
+    TABLE.get(degrees.saturating_sub(1)).copied().unwrap_or_else(|| beyond(degrees as f64))
+}
+
+/// The same by its series in the inverse of the degrees, around the normal quantile (Abramowitz and
+/// Stegun 26.7.5): exact to six digits beyond the table.
+fn beyond(degrees: f64) -> f64 {
+    const X: f64 = 1.959_963_984_540_054;
+    let square = X * X;
+    let terms = [
+        X,
+        X * (square + 1.0) / 4.0,
+        X * ((5.0 * square + 16.0) * square + 3.0) / 96.0,
+        X * (((3.0 * square + 19.0) * square + 17.0) * square - 15.0) / 384.0,
+    ];
+    terms.iter().rev().fold(0.0, |sum, term| sum / degrees + term)
 }
 
 #[cfg(test)]
@@ -55,5 +69,27 @@ mod tests {
         assert_eq!(estimate(&[]), None);
         assert_eq!((median(&[3.0, 1.0, 2.0]), median(&[1.0, 2.0])), (Some(2.0), Some(1.5)));
         assert_eq!(median(&[]), None);
+    }
+
+    /// The quantiles of tables, with four digits.
+    #[test]
+    fn students_t_goes_on_beyond_the_table() {
+        for (degrees, t) in [
+            (30, 2.0423),
+            (31, 2.0395),
+            (40, 2.0211),
+            (60, 2.0003),
+            (99, 1.9842),
+            (120, 1.9799),
+            (1_000, 1.9623),
+            (1_000_000, 1.9600),
+        ] {
+            assert!((student_t(degrees) - t).abs() < 0.0005, "{degrees}: {}", student_t(degrees));
+        }
+        assert!((1..1_000).all(|n| student_t(n) > student_t(n + 1)));
+        // Forty values that deviate by 1 around 5.
+        let values: Vec<f64> = (0..40).map(|n| 5.0 + f64::from(n % 2 * 2 - 1)).collect();
+        let expected = 2.0227 * (40.0 / 39.0_f64).sqrt() / 40.0_f64.sqrt();
+        assert!((estimate(&values).unwrap().half_width - expected).abs() < 1e-4);
     }
 }

@@ -195,7 +195,7 @@ pub(crate) fn register(
 }
 
 fn param((name, default, low, high, meaning): Described) -> Param {
-    Param { name: name.leak(), default, range: low..=high, meaning: meaning.leak() }
+    Param::new(name.leak(), default, low..=high, meaning.leak())
 }
 
 impl Registered {

@@ -218,7 +218,9 @@ fn direction(config: &LinkConfig) -> String {
         DelayConfig::Normal { mean, deviation, .. } => {
             format!("{} ms, deviation {} ms", ms(mean), ms(deviation))
         }
-        DelayConfig::Uniform { low, high, .. } => format!("{} to {} ms", ms(low), ms(high)),
+        DelayConfig::Uniform { mean, half, .. } => {
+            format!("{} to {} ms", ms(mean.saturating_sub(half)), ms(mean + half))
+        }
     };
     let loss = match config.loss.name.as_str() {
         "none" => "no loss".to_owned(),

@@ -3,6 +3,7 @@
 use tabane_config::policy::PolicySpec;
 use tabane_engine::policy::Spec;
 use tabane_sim::scenario::{Host, Scenario};
+use tabane_sim::topology::Topology;
 
 /// Changes that are tried together.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -119,6 +120,15 @@ impl Change {
     }
 
     fn set_role(&self, scenario: &mut Scenario, path: &str, role: Role) -> Result<(), String> {
+        if scenario.path.is_empty() {
+            scenario.path.0 = Topology::implied_paths(scenario);
+        }
+        if scenario.path.is_empty() {
+            return Err(format!(
+                "role.{path}: links here say what they are between, and no path is named; \
+                 name those whose roles change under [path], as in {path} = [\"LINK\", \"LINK\"]"
+            ));
+        }
         let Some(at) = scenario.path.position(path) else {
             let known: Vec<&str> = scenario.path.names().collect();
             return Err(format!("there is no path '{path}'; there are: {}", known.join(", ")));
@@ -184,7 +194,28 @@ mod tests {
         assert_eq!(changed.link.names().collect::<Vec<_>>(), ["wifi"]);
         assert!(changed.compile().is_ok());
         assert!(one("role.wifi=never").unwrap().apply(&mut changed).is_err());
+        // Without [path], every link is one.
+        let links = TWO.replace("[path]\nwifi = { links = [\"wifi\"] }\n", "");
+        let links = links.replace("lte = { links = [\"lte\"] }\n", "");
+        let scenario = Scenario::parse("links", &links).unwrap();
+        let mut changed = scenario.clone();
+        one("role.lte=backup").unwrap().apply(&mut changed).unwrap();
+        assert_eq!(changed.path.names().collect::<Vec<_>>(), ["wifi", "lte"]);
+        assert!(changed.path.get("lte").unwrap().0.backup && changed.compile().is_ok());
+        let mut changed = scenario.clone();
+        one("role.wifi=never").unwrap().apply(&mut changed).unwrap();
+        assert_eq!(changed.link.names().collect::<Vec<_>>(), ["lte"]);
+        assert!(changed.compile().is_ok());
         let error = one("role.dsl=never").unwrap().apply(&mut scenario.clone()).unwrap_err();
         assert!(error.contains("wifi, lte"), "{error}");
+    }
+
+    #[test]
+    fn roles_where_links_say_what_they_are_between_need_named_paths() {
+        let text = "[link.a]\nrate = \"9Mbps\"\nbetween = [\"client\", \"server\"]\n\
+                    [[flow]]\nbulk = \"1MB\"\n";
+        let mut scenario = Scenario::parse("graph", text).unwrap();
+        let error = one("role.a=backup").unwrap().apply(&mut scenario).unwrap_err();
+        assert!(error.contains("under [path], as in a = [\"LINK\""), "{error}");
     }
 }

@@ -19,11 +19,11 @@ use crate::view::{PathId, PathSet, PathView};
 
 /// Parameters of both.
 pub(super) const PARAMS: &[Param] = &[
-    Param::new("every", 8.0, 1.0..=1000.0, "one ACK of so many goes by its own path too"),
-    Param::new("own", 1.0, 0.0..=1.0, "0: no ACK goes by its own path too, whatever it reports"),
-    Param::new("margin", 20.0, 0.0..=99.0, "by so many percent another path must be faster"),
-    Param::new("decisions", 3.0, 1.0..=100.0, "for so many ACKs in a row"),
-    Param::new(
+    Param::count("every", 8.0, 1.0..=1000.0, "one ACK of so many goes by its own path too"),
+    Param::switch("own", true, "0: no ACK goes by its own path too, whatever it reports"),
+    Param::count("margin", 20.0, 0.0..=99.0, "by so many percent another path must be faster"),
+    Param::count("decisions", 3.0, 1.0..=100.0, "for so many ACKs in a row"),
+    Param::count(
         "path",
         -1.0,
         -1.0..=63.0,
@@ -73,7 +73,7 @@ impl HayAck {
         let path = values.get("path");
         Self {
             every: values.get("every") as u32,
-            own: values.get("own") > 0.0,
+            own: values.is_on("own"),
             margin: values.get("margin") as u64,
             decisions: values.get("decisions") as u32,
             path: (path >= 0.0).then_some(PathId(path as u8)),

@@ -80,6 +80,21 @@ pub enum PolicyError {
         /// The largest value allowed.
         high: f64,
     },
+    /// A fraction where things are counted, or for a switch.
+    #[error("parameter '{name}' is {value}, allowed are whole numbers from {low} to {high}")]
+    Fraction {
+        /// The name of the parameter.
+        name: &'static str,
+        /// The value given.
+        value: f64,
+        /// The smallest value allowed.
+        low: f64,
+        /// The largest value allowed.
+        high: f64,
+    },
+    /// A parameter that is given more than once.
+    #[error("parameter '{0}' is given twice: write it once")]
+    Repeated(String),
     /// A policy that is made from a file could not be made from that one.
     #[error("{policy}: {message}")]
     File {
@@ -124,7 +139,9 @@ impl FromStr for Spec {
                 break;
             }
             let number = value.trim().parse().map_err(|_| syntax())?;
-            params.numbers.insert(key.trim().to_owned(), number);
+            if params.numbers.insert(key.trim().to_owned(), number).is_some() {
+                return Err(PolicyError::Repeated(key.trim().to_owned()));
+            }
             rest = after;
         }
         Ok(Self { name: name.trim().to_owned(), params })
@@ -161,5 +178,7 @@ mod tests {
         assert!("".parse::<Spec>().is_err());
         assert!("x:beta".parse::<Spec>().is_err());
         assert!("x:beta=fast".parse::<Spec>().is_err());
+        let twice = "x:beta=1, w=2, beta =1".parse::<Spec>();
+        assert_eq!(twice, Err(PolicyError::Repeated("beta".into())));
     }
 }

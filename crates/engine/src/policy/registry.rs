@@ -34,6 +34,8 @@ pub struct Param {
     pub default: f64,
     /// What may be given.
     pub range: RangeInclusive<f64>,
+    /// Whether it counts something, or is a switch: fractions are refused.
+    pub whole: bool,
     /// One line, with the unit.
     pub meaning: &'static str,
 }
@@ -46,12 +48,22 @@ impl Param {
         range: RangeInclusive<f64>,
         meaning: &'static str,
     ) -> Self {
-        Self { name, default, range, meaning }
+        Self { name, default, range, whole: false, meaning }
+    }
+
+    /// A whole number within `range`.
+    pub const fn count(
+        name: &'static str,
+        default: f64,
+        range: RangeInclusive<f64>,
+        meaning: &'static str,
+    ) -> Self {
+        Self { name, default, range, whole: true, meaning }
     }
 
     /// A switch: 1 for on, 0 for off.
     pub const fn switch(name: &'static str, default: bool, meaning: &'static str) -> Self {
-        Self::new(name, if default { 1.0 } else { 0.0 }, 0.0..=1.0, meaning)
+        Self::count(name, if default { 1.0 } else { 0.0 }, 0.0..=1.0, meaning)
     }
 
     /// The file that the policy is made from: `file=NAME`.
@@ -130,7 +142,7 @@ pub enum RegisterError {
     #[error("parameter '{0}' is listed twice")]
     Twice(&'static str),
     /// A default that users could not give.
-    #[error("the default of parameter '{0}' is out of its range")]
+    #[error("the default of parameter '{0}' is out of its range, or no whole number")]
     Default(&'static str),
 }
 
@@ -213,9 +225,13 @@ impl<F: ?Sized> Entry<F> {
         for (name, value) in &given.numbers {
             let param = self.params.iter().find(|param| param.name == name);
             let param = param.ok_or_else(|| unknown(name))?;
-            if !param.range.contains(value) {
-                let (low, high) = (*param.range.start(), *param.range.end());
-                return Err(PolicyError::OutOfRange { name: param.name, value: *value, low, high });
+            let (name, value) = (param.name, *value);
+            let (low, high) = (*param.range.start(), *param.range.end());
+            if !param.range.contains(&value) {
+                return Err(PolicyError::OutOfRange { name, value, low, high });
+            }
+            if param.whole && value.fract() != 0.0 {
+                return Err(PolicyError::Fraction { name, value, low, high });
             }
         }
         Ok(Values { params: self.params, given })
@@ -239,7 +255,8 @@ fn check<F: ?Sized>(entry: &Entry<F>) -> Result<(), RegisterError> {
         if entry.params[..at].iter().any(|other| other.name == param.name) {
             return Err(RegisterError::Twice(param.name));
         }
-        if !param.range.contains(&param.default) {
+        let fraction = param.whole && param.default.fract() != 0.0;
+        if fraction || !param.range.contains(&param.default) {
             return Err(RegisterError::Default(param.name));
         }
     }
@@ -292,6 +309,8 @@ mod tests {
             let error = failure(&registry, &format!("minrtt:beta={value}"));
             assert!(error.ends_with("allowed is 0 to 1"), "{error}");
         }
+        let error = failure(&registry, "minrtt:fast=0.5");
+        assert_eq!(error, "parameter 'fast' is 0.5, allowed are whole numbers from 0 to 1");
         assert!(failure(&registry, "minrt").contains("did you mean 'minrtt'"));
         assert_eq!(failure(&registry, "foo"), "unknown scheduler 'foo'; known: minrtt");
     }
@@ -324,6 +343,9 @@ mod tests {
         const OUT: &[Param] = &[Param::new("a", 2.0, 0.0..=1.0, "")];
         let twice = Entry { params: TWICE, ..entry("twice", &[]) };
         assert_eq!(registry.register(twice), Err(RegisterError::Twice("a")));
+        const HALF: &[Param] = &[Param::count("a", 2.5, 0.0..=9.0, "")];
+        let half = Entry { params: HALF, ..entry("half", &[]) };
+        assert_eq!(registry.register(half), Err(RegisterError::Default("a")));
         let out = Entry { params: OUT, ..entry("out", &[]) };
         assert_eq!(registry.register(out), Err(RegisterError::Default("a")));
     }

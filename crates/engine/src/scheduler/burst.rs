@@ -17,7 +17,7 @@ use crate::view::{SubflowId, SubflowSet, SubflowView};
 
 /// Parameters of the table row.
 pub(super) const PARAMS: &[Param] =
-    &[Param::new("burst", 65_428.0, 1.0..=1e6, "bytes in a row on one subflow")];
+    &[Param::count("burst", 65_428.0, 1.0..=1e6, "bytes in a row on one subflow")];
 
 pub(super) struct Burst {
     burst: u64,

@@ -215,7 +215,7 @@ fn worth_resending(carried: SubflowSet, fast: &SubflowView, subflows: &[SubflowV
 }
 
 /// The parameter that [`Backlog`] is made of.
-pub(super) const BACKLOG: Param = Param::new(
+pub(super) const BACKLOG: Param = Param::count(
     "backlog",
     0.0,
     0.0..=1e12,

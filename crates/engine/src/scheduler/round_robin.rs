@@ -14,7 +14,7 @@ use crate::view::{SubflowId, SubflowSet, SubflowView};
 
 /// Parameters of the table row.
 pub(super) const PARAMS: &[Param] = &[
-    Param::new("num_segments", 1.0, 1.0..=255.0, "segments in a row on one subflow"),
+    Param::count("num_segments", 1.0, 1.0..=255.0, "segments in a row on one subflow"),
     Param::switch(
         "cwnd_limited",
         true,

@@ -31,7 +31,7 @@ impl FromStr for UdpMode {
 }
 
 fn protect(parameters: &str) -> Result<Protect, String> {
-    let mut protect = Protect::default();
+    let (mut protect, mut given) = (Protect::default(), Vec::new());
     for parameter in parameters.split(',').filter(|parameter| !parameter.is_empty()) {
         let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
         let number = |unit: &str, range: std::ops::RangeInclusive<f64>| {
@@ -42,6 +42,10 @@ fn protect(parameters: &str) -> Result<Protect, String> {
                 format!("'{value}' is no {key} of protect: from {low}{unit} to {high}{unit}")
             })
         };
+        if given.contains(&key.trim()) {
+            return Err(format!("'{}' of protect is given twice: write it once", key.trim()));
+        }
+        given.push(key.trim());
         match key.trim() {
             "loss" => protect.loss_ppm = (number("%", 0.001..=10.0)? * 1e4).round() as u32,
             "late" => protect.late = Duration::from_secs_f64(number("ms", 1.0..=1000.0)? / 1e3),
@@ -134,8 +138,15 @@ mod tests {
         for (text, means) in others {
             assert_eq!(text.parse::<UdpMode>().unwrap().to_string(), means, "{text}");
         }
-        for wrong in ["", "Best", "bond:x=1", "protect:loss=1", "protect:loss=90%", "protect:x=1%"]
-        {
+        for wrong in [
+            "",
+            "Best",
+            "bond:x=1",
+            "protect:loss=1",
+            "protect:loss=90%",
+            "protect:x=1%",
+            "protect:loss=1%,loss=2%",
+        ] {
             let why = wrong.parse::<UdpMode>().unwrap_err();
             assert!(why.starts_with('\''), "{why}");
         }

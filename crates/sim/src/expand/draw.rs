@@ -3,7 +3,7 @@
 
 use super::Builder;
 use super::table::{Table, TableError};
-use crate::scenario::{Drawable, Fault, Law, Spread};
+use crate::scenario::{Drawable, Fault, Law, Spread, within};
 use crate::seed::{Rng, exp, ln};
 use std::fmt::Display;
 use std::marker::PhantomData;
@@ -39,7 +39,7 @@ impl Builder<'_> {
             Law::File(file) => {
                 let table = self.files.table(file).map_err(|text| Fault::new(at, text))?;
                 let wrong = |e: TableError| Fault::new(at, format!("'{file}': {e}"));
-                Values::read(&table, T::COLUMNS).map_err(wrong)?
+                Values::read::<T>(&table).map_err(wrong)?
             }
             _ => Values::default(),
         };
@@ -67,7 +67,8 @@ impl<T: Drawable> Draw<T> {
 impl Values {
     /// Of a file with a column of values and one of their shares: `cumulative`, up to 1 and
     /// straight in between, or `weight`, of any sum. Without, each row is as likely.
-    fn read(table: &Table, columns: &[(&'static str, f64)]) -> Result<Self, TableError> {
+    fn read<T: Drawable>(table: &Table) -> Result<Self, TableError> {
+        let columns = T::COLUMNS;
         let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
         table.only(&[&names[..], &["cumulative", "weight"]].concat())?;
         let Some(value) = table.one_of(columns)? else {
@@ -86,6 +87,11 @@ impl Values {
             if is_continuous && (share < before || share > 1.0 || value < smaller) {
                 let message = "values and cumulative shares ascend, and shares end at 1";
                 return Err(TableError::new(row.line, message));
+            }
+            // What a cumulative distribution begins with may be no value itself.
+            if !is_continuous || sum > 0.0 {
+                let wrong = |range| TableError::new(row.line, format!("a value is {range}"));
+                within::<T>(value).map_err(wrong)?;
             }
             points.push((sum, value));
         }
@@ -125,7 +131,7 @@ mod tests {
 
     fn values(text: &str) -> Result<Values, String> {
         let table = Table::parse(text).map_err(|e| e.to_string())?;
-        Values::read(&table, Size::COLUMNS).map_err(|e| e.to_string())
+        Values::read::<Size>(&table).map_err(|e| e.to_string())
     }
 
     #[test]
@@ -156,6 +162,8 @@ mod tests {
         assert!(wrong("size_kb,size_mb\n5,0\n").contains("say the same"));
         assert!(wrong("bytes\n5\n").contains("unknown column 'bytes'; known: size_bytes"));
         assert!(wrong("weight\n5\n").contains("no column of values"));
+        assert!(wrong("size_kb\n5\n0\n").starts_with("line 3: a value is not between 1B and"));
+        assert!(values("size_kb,cumulative\n0,0\n11,1\n").is_ok());
     }
 
     /// Published results depend on these numbers.

@@ -98,9 +98,6 @@ pub enum LinkError {
     /// A medium, and one direction only.
     #[error("a medium is for both directions, in the simulator alone: leave it out here")]
     Alone,
-    /// A uniform delay with `low` above `high`.
-    #[error("the least delay is above the greatest")]
-    DelayRange,
 }
 
 impl LinkConfig {
@@ -112,7 +109,6 @@ impl LinkConfig {
         super::queue::build(&self.queue)?;
         super::loss::build(&self.loss)?;
         self.rate.check()?;
-        self.delay.check()?;
         self.faults.check()?;
         self.conditions.as_ref().map_or(Ok(()), |conditions| conditions.check(self))?;
         match (&self.medium, &self.rate) {
@@ -166,7 +162,6 @@ impl LinkChange {
         self.queue.as_ref().map(super::queue::build).transpose()?;
         self.loss.as_ref().map(super::loss::build).transpose()?;
         self.rate.as_ref().map_or(Ok(()), RateConfig::check)?;
-        self.delay.as_ref().map_or(Ok(()), DelayConfig::check)?;
         self.faults.as_ref().map_or(Ok(()), Faults::check)
     }
 }

@@ -1,6 +1,5 @@
 //! Propagation delays, one way.
 
-use super::LinkError;
 use crate::scenario::LinkParams;
 use crate::seed::Rng;
 use tabane_engine::Duration;
@@ -19,12 +18,12 @@ pub enum DelayConfig {
         /// Packets may overtake each other; else a packet waits for the one before it.
         reorder: bool,
     },
-    /// Uniform in `low ..= high`.
+    /// Uniform around `mean`, in what of that is not negative.
     Uniform {
-        /// Least.
-        low: Duration,
-        /// Most.
-        high: Duration,
+        /// Mean.
+        mean: Duration,
+        /// Half the width. It stays what it is where it is more than the mean, which may change.
+        half: Duration,
         /// As above.
         reorder: bool,
     },
@@ -45,11 +44,10 @@ impl DelayConfig {
         }
     }
 
-    /// On average.
+    /// On average, but for what would be negative.
     pub(super) fn mean(&self) -> Duration {
         match *self {
-            Self::Constant(mean) | Self::Normal { mean, .. } => mean,
-            Self::Uniform { low, high, .. } => Duration(low.0.midpoint(high.0)),
+            Self::Constant(mean) | Self::Normal { mean, .. } | Self::Uniform { mean, .. } => mean,
         }
     }
 
@@ -58,17 +56,7 @@ impl DelayConfig {
         match *self {
             Self::Constant(_) => Self::Constant(mean),
             Self::Normal { deviation, reorder, .. } => Self::Normal { mean, deviation, reorder },
-            Self::Uniform { low, high, reorder } => {
-                let half = Duration(high.saturating_sub(low).0 / 2);
-                Self::Uniform { low: mean.saturating_sub(half), high: mean + half, reorder }
-            }
-        }
-    }
-
-    pub(super) fn check(&self) -> Result<(), LinkError> {
-        match self {
-            Self::Uniform { low, high, .. } if low > high => Err(LinkError::DelayRange),
-            _ => Ok(()),
+            Self::Uniform { half, reorder, .. } => Self::Uniform { mean, half, reorder },
         }
     }
 }
@@ -88,7 +76,9 @@ impl Delay for DelayConfig {
                 // Negative floats become 0 when cast.
                 Duration((mean.0 as f64 + rng.normal() * deviation.0 as f64) as u64)
             }
-            Self::Uniform { low, high, .. } => Duration(rng.between(low.0, high.0)),
+            Self::Uniform { mean, half, .. } => {
+                Duration(rng.between(mean.saturating_sub(half).0, (mean + half).0))
+            }
         }
     }
 }
@@ -112,11 +102,24 @@ mod tests {
         assert!((average - 45.0).abs() < 0.1, "{average}");
         assert!((66_000..70_600).contains(&within), "one deviation holds 68.3 %: {within}");
 
-        let (low, high) = (Duration::from_millis(10), Duration::from_millis(30));
-        let uniform = samples(DelayConfig::Uniform { low, high, reorder: false });
+        let (mean, half) = (Duration::from_millis(20), Duration::from_millis(10));
+        let uniform = samples(DelayConfig::Uniform { mean, half, reorder: false });
         let average = uniform.iter().sum::<f64>() / uniform.len() as f64;
         assert!((average - 20.0).abs() < 0.1, "{average}");
         assert!(uniform.iter().all(|d| (10.0..=30.0).contains(d)));
+    }
+
+    #[test]
+    fn a_uniform_delay_is_never_negative_and_keeps_its_width_around_another_mean() {
+        let (mean, half) = (Duration::from_millis(5), Duration::from_millis(20));
+        let near = DelayConfig::Uniform { mean, half, reorder: false };
+        let uniform = samples(near);
+        assert!(uniform.iter().all(|d| (0.0..=25.0).contains(d)));
+        let average = uniform.iter().sum::<f64>() / uniform.len() as f64;
+        assert!((average - 12.5).abs() < 0.1, "{average}");
+        let far = samples(near.around(near.mean() + Duration::from_millis(95)));
+        assert!(far.iter().all(|d| (80.0..=120.0).contains(d)));
+        assert!(far.iter().any(|d| *d < 81.0) && far.iter().any(|d| *d > 119.0));
     }
 
     #[test]

@@ -62,7 +62,7 @@ impl Faults {
     #[inline(always)]
     pub(super) fn apply(&self, number: u64, rng: &mut Rng, fate: &mut Fate) {
         let Self { duplicate, corrupt, reorder, reorder_by, drop } = self;
-        fate.lost |= drop.binary_search(&number).is_ok();
+        fate.listed = drop.binary_search(&number).is_ok();
         fate.duplicate = *duplicate > 0.0 && rng.chance(*duplicate);
         fate.corrupt = (*corrupt > 0.0 && rng.chance(*corrupt)).then(|| rng.bits());
         fate.late = (*reorder > 0.0 && rng.chance(*reorder)).then_some(*reorder_by);

@@ -4,9 +4,11 @@
 //! arguments that they pass in memory were four per cent of a packet-hop's instructions.
 
 use super::{
-    Arrival, Backlog, Cause, Delay, Duration, Fate, Faults, Head, Instant, Link, Lost, MAX_REPORTS,
-    Packet, Queue, Rate, Service, Verdict, Waiting, Work,
+    Arrival, Backlog, Cause, Delay, Duration, Fate, Faults, Head, Instant, Link, LinkChange,
+    LinkError, Lost, MAX_REPORTS, OwnLoss, Packet, Queue, Rate, Service, Verdict, Waiting, Work,
+    loss,
 };
+use tabane_engine::policy::Spec;
 
 impl<P: Packet> Link<P> {
     /// Does everything that happens up to `now`. Answers `now`, or the latest time known if that
@@ -76,7 +78,7 @@ impl<P: Packet> Link<P> {
         } else {
             self.begins = self.rate.ready(departure);
         }
-        if fate.lost {
+        if fate.is_gone() {
             return self.lose(departure, Cause::Loss, packet);
         }
         if let Some(bits) = fate.corrupt {
@@ -231,13 +233,18 @@ impl<P: Packet> Link<P> {
     /// the fate stays in registers: what has just been written bit by bit is slow to be copied.
     #[inline(always)]
     fn sample_fate(&mut self) -> Fate {
-        let lost = self.loss.as_mut().is_some_and(|loss| loss.lost(&mut self.aside.loss));
+        let lost = self.draw_loss();
         let delay = self.delay.sample(&mut self.aside.delay);
         let mut fate = Fate { lost, delay, ..Fate::default() };
         if self.faulty {
             self.faults.apply(self.numbered, &mut self.aside.fault, &mut fate);
         }
         fate
+    }
+
+    #[inline(always)]
+    fn draw_loss(&mut self) -> bool {
+        self.loss.as_mut().is_some_and(|loss| loss.lost(&mut self.aside.loss))
     }
 
     #[inline(always)]
@@ -250,10 +257,37 @@ impl<P: Packet> Link<P> {
         }
     }
 
-    /// Models after the rate have changed: the packet being sent meets the new ones.
-    pub(super) fn resample_fate(&mut self) {
+    /// The loss model that `spec` names. While conditions say a loss, the link's own is kept aside
+    /// as it is, and is what it was when they no longer do. Answers what that one has said already
+    /// about the packet that is being sent.
+    pub(super) fn set_loss(&mut self, spec: &Spec) -> Result<Option<bool>, LinkError> {
+        let given = self.course.as_ref().is_some_and(|course| course.has_loss());
+        if !given && let Some(own) = self.aside.own_loss.take() {
+            self.loss = own.model;
+            return Ok(own.said.filter(|said| said.0 == self.numbered).map(|said| said.1));
+        }
+        let model = std::mem::replace(&mut self.loss, loss::build(spec)?);
+        if given && self.aside.own_loss.is_none() {
+            let said = self.service.as_ref().map(|service| (self.numbered, service.fate.lost));
+            self.aside.own_loss = Some(OwnLoss { model, said });
+        }
+        Ok(None)
+    }
+
+    /// The packet being sent meets the models after the rate that have changed. The others have
+    /// said what becomes of it, and are not asked again: a loss model may count packets. `said` is
+    /// what the present one has said before.
+    pub(super) fn redraw(&mut self, change: &LinkChange, said: Option<bool>) {
         let Some(mut service) = self.service.take() else { return };
-        service.fate = self.sample_fate();
+        if change.loss.is_some() {
+            service.fate.lost = said.unwrap_or_else(|| self.draw_loss());
+        }
+        if change.delay.is_some() {
+            service.fate.delay = self.delay.sample(&mut self.aside.delay);
+        }
+        if change.faults.is_some() {
+            self.faults.apply(self.numbered, &mut self.aside.fault, &mut service.fate);
+        }
         service.arrival = self.arrival(service.departure, &service.fate);
         self.service = Some(service);
     }
@@ -313,6 +347,8 @@ impl<P: Packet> Link<P> {
         for packet in flying {
             self.lose(now, Cause::Down, packet);
         }
+        // What comes next has nobody before it to wait for.
+        self.arrival_max = Instant::ZERO;
         self.queue.on_empty(now);
     }
 

@@ -135,8 +135,18 @@ struct Aside {
     loss: Rng,
     delay: Rng,
     fault: Rng,
+    /// The link's own loss, while conditions say another.
+    own_loss: Option<OwnLoss>,
     /// Where a medium is shared with the other direction.
     station: Option<Station>,
+}
+
+/// A link's own loss model while another is in its place: it goes on where it was.
+struct OwnLoss {
+    model: Option<Box<dyn Loss>>,
+    /// The number of the packet that was being sent, and whether this model lost it: a model is
+    /// asked about each packet once, because some count them.
+    said: Option<(u64, bool)>,
 }
 
 /// A packet that is gone.
@@ -205,12 +215,25 @@ struct Service<P> {
 
 #[derive(Clone, Copy, Default)]
 struct Fate {
+    /// By the loss model.
     lost: bool,
+    /// By the list of drops.
+    listed: bool,
+    /// By the medium.
+    garbled: bool,
     delay: Duration,
     /// Extra delay by which others may overtake it.
     late: Option<Duration>,
     corrupt: Option<u64>,
     duplicate: bool,
+}
+
+impl Fate {
+    /// Whether it never arrives.
+    #[inline(always)]
+    fn is_gone(&self) -> bool {
+        self.lost | self.listed | self.garbled
+    }
 }
 
 impl<P: Packet> Link<P> {
@@ -257,6 +280,7 @@ impl<P: Packet> Link<P> {
                 loss: stream("loss"),
                 delay: stream("delay"),
                 fault: stream("faults"),
+                own_loss: None,
                 station: None,
             }),
             stats: LinkStats::default(),
@@ -312,8 +336,8 @@ impl<P: Packet> Link<P> {
             return arrival;
         }
         let server = match &self.service {
-            Some(s) if s.fate.lost && self.waiting.is_empty() && !self.report => None,
-            Some(s) if s.fate.lost || (self.reorders && !self.waiting.is_empty()) => {
+            Some(s) if s.fate.is_gone() && self.waiting.is_empty() && !self.report => None,
+            Some(s) if s.fate.is_gone() || (self.reorders && !self.waiting.is_empty()) => {
                 Some(s.departure)
             }
             Some(s) => Some(s.arrival),
@@ -382,8 +406,12 @@ impl<P: Packet> Link<P> {
         let now = self.advance(now);
         match &mut self.course {
             Some(course) => {
-                let change = course.adapt(change);
-                self.apply(now, &change)?;
+                let adapted = course.adapt(change);
+                if let Some(spec) = change.loss.as_ref().filter(|_| course.has_loss()) {
+                    let model = loss::build(spec)?;
+                    self.aside.own_loss = Some(OwnLoss { model, said: None });
+                }
+                self.apply(now, &adapted)?;
             }
             None => self.apply(now, change)?,
         }
@@ -401,17 +429,13 @@ impl<P: Packet> Link<P> {
                 None => self.replace_rate(now, rate::build(rate, now)),
             }
         }
-        if let Some(spec) = &change.loss {
-            self.loss = loss::build(spec)?;
-        }
+        let said = change.loss.as_ref().map(|spec| self.set_loss(spec)).transpose()?.flatten();
         if let Some(delay) = change.delay {
             self.delay = delay;
         }
         let faults = change.faults.clone().unwrap_or_else(|| std::mem::take(&mut self.faults));
         self.set_faults(faults);
-        if change.loss.is_some() || change.delay.is_some() || change.faults.is_some() {
-            self.resample_fate();
-        }
+        self.redraw(change, said);
         if let Some(up) = change.up {
             self.set_up(now, up);
         }

@@ -64,7 +64,7 @@ impl<P: Packet> Link<P> {
             {
                 let (departure, received) = outcome.parts();
                 service.departure = departure;
-                service.fate.lost |= !received;
+                service.fate.garbled |= !received;
                 service.arrival = self.arrival(departure, &service.fate);
                 self.service = Some(service);
             }

@@ -5,6 +5,7 @@ use super::{Fault, Scenario, ScenarioError};
 use crate::plan::{Plan, Traces};
 use serde::Deserialize;
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tabane_config::source_document::{Objection, Override, SourceDocument, lookup_mut, suggest};
 use toml::Spanned;
@@ -30,6 +31,24 @@ pub struct Axis {
     /// The values, as the file has them.
     pub values: Vec<String>,
     at: Vec<String>,
+}
+
+impl Axis {
+    /// What is wrong with its values. The same run again would pass for another one.
+    fn fault(&self) -> Option<Fault> {
+        let fault = |message: String, help: Option<String>| {
+            let at = self.at.clone();
+            Some(Fault { at, message, help })
+        };
+        if self.values.is_empty() {
+            return fault("an empty list".into(), None);
+        }
+        let mut seen = BTreeSet::new();
+        let again = self.values.iter().find(|value| !seen.insert(value.as_str()))?;
+        let count = self.values.iter().filter(|value| *value == again).count();
+        let message = format!("'{}' has the value {again} {count} times", self.key);
+        fault(message, Some("give each value once".into()))
+    }
 }
 
 /// One point of a sweep.
@@ -111,12 +130,8 @@ impl Document {
         let points = points
             .filter(|n| *n <= Self::MAX_VARIANTS)
             .ok_or_else(|| self.error_at(&[], format!("more than {} runs", Self::MAX_VARIANTS)))?;
-        if let Some(axis) = axes.iter().find(|axis| axis.values.is_empty()) {
-            return Err(self.error(Fault {
-                message: "an empty list".into(),
-                at: axis.at.clone(),
-                help: None,
-            }));
+        if let Some(fault) = axes.iter().find_map(Axis::fault) {
+            return Err(self.error(fault));
         }
         let root = self.root()?;
         let mut traces = Traces::given(&self.files);

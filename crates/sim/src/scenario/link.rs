@@ -1,6 +1,7 @@
 //! A link's parameters, for both directions or each by itself.
 
 use super::params::*;
+use crate::link::queue::{MOST_BYTES, MOST_PACKETS};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -121,17 +122,21 @@ impl FromStr for Queue {
             });
         }
         let packets = text.trim().strip_suffix("packets").or(text.trim().strip_suffix("packet"));
-        let (unit, value) = match packets {
+        let (unit, value, most) = match packets {
             Some(number) => {
                 let wrong = || format!("'{text}' is not a queue; write \"100 packets\"");
-                ("packets", number.trim().parse().map_err(|_| wrong())?)
+                ("packets", number.trim().parse().map_err(|_| wrong())?, MOST_PACKETS)
             }
-            None => ("bytes", text.parse::<Size>()?.0 as u32),
+            None => ("bytes", text.parse::<Size>()?.0, MOST_BYTES),
         };
         if value == 0 {
             return Err("a queue needs room for at least one packet".into());
         }
-        Ok(Self(with("droptail", unit, f64::from(value))))
+        if value > most {
+            let most = Size(MOST_BYTES);
+            return Err(format!("'{text}' is too large: at most {MOST_PACKETS} packets or {most}"));
+        }
+        Ok(Self(with("droptail", unit, value as f64)))
     }
 }
 
@@ -225,4 +230,40 @@ as_string! {
     Queue, "a queue such as \"100 packets\" or \"64KiB\"", ["100 packets", "64KiB", "codel"];
     Conditions, "a model such as \"leo\" or a .csv file", ["leo", "measured.csv"];
     Loss, "a share such as \"1%\" or a loss model", ["1%", "gilbert:p=0.01,r=0.4"];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue(text: &str) -> Result<String, String> {
+        text.parse::<Queue>().map(|queue| queue.0.to_string())
+    }
+
+    #[test]
+    fn queues_are_as_large_as_they_are_written_or_refused() {
+        for (text, spec) in [
+            ("4.295GB", "droptail:bytes=4295000000"),
+            ("4GiB", "droptail:bytes=4294967296"),
+            ("1000GB", "droptail:bytes=1000000000000"),
+            ("1 packet", "droptail:packets=1"),
+            ("4294967295 packets", "droptail:packets=4294967295"),
+        ] {
+            assert_eq!(queue(text).as_deref(), Ok(spec));
+            let shown = text.parse::<Queue>().unwrap().to_string();
+            assert_eq!(queue(&shown).as_deref(), Ok(spec), "{shown}");
+            let spec: Spec = spec.parse().unwrap();
+            assert!(crate::link::queue::build(&spec).is_ok(), "{text}");
+        }
+        for text in ["1001GB", "4294967296 packets"] {
+            let error = queue(text).unwrap_err();
+            assert_eq!(
+                error,
+                format!("'{text}' is too large: at most 4294967295 packets or 1000GB")
+            );
+        }
+        for text in ["0B", "0 packets"] {
+            assert!(queue(text).unwrap_err().contains("at least one packet"));
+        }
+    }
 }

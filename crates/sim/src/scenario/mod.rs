@@ -37,6 +37,7 @@ pub use named::Named;
 pub use params::{LinkParams, Stage};
 pub use path::{Path, PathSettings};
 pub use proxy::Proxy;
+pub(crate) use spread::within;
 pub use spread::{Drawable, Law, Spread};
 pub(crate) use tunnel::Limit;
 pub use tunnel::Tunnel;

@@ -80,10 +80,7 @@ impl<T: Drawable> Spread<T> {
                 let laws: Vec<&str> = LAWS.iter().map(|(law, _)| *law).collect();
                 format!("{error}; or a distribution ({}), or a .csv file", laws.join(", "))
             })?;
-            if !(T::LEAST..=T::MOST).contains(&value) {
-                let [least, most] = [T::LEAST, T::MOST].map(T::show);
-                return Err(format!("'{text}' is not between {least} and {most}"));
-            }
+            within::<T>(value).map_err(|range| format!("'{text}' is {range}"))?;
             return Ok(Law::Fixed(value));
         };
         let words: Vec<&str> = words.collect();
@@ -115,9 +112,37 @@ impl<T: Drawable> Spread<T> {
                 Err(format!("the least of '{text}' is more than the most"))
             }
             Law::Pareto(0.0, ..) => Err(format!("the least of '{text}' is 0")),
-            law => Ok(law),
+            law => {
+                for value in law.said() {
+                    let wrong = |range| format!("{} in '{text}' is {range}", T::show(value));
+                    within::<T>(value).map_err(wrong)?;
+                }
+                Ok(law)
+            }
         }
     }
+}
+
+impl Law {
+    /// Values that it names: what is out of range there was not meant.
+    fn said(&self) -> Vec<f64> {
+        match *self {
+            Self::Fixed(value) => vec![value],
+            Self::Uniform(least, most) | Self::Pareto(least, _, most) => vec![least, most],
+            Self::Normal(mean, _) | Self::Exponential(mean) => vec![mean],
+            Self::LogNormal(median, _) => vec![median],
+            Self::File(_) => Vec::new(),
+        }
+    }
+}
+
+/// Whether a value may be drawn, or what it is not.
+pub(crate) fn within<T: Drawable>(value: f64) -> Result<(), String> {
+    if (T::LEAST..=T::MOST).contains(&value) {
+        return Ok(());
+    }
+    let [least, most] = [T::LEAST, T::MOST].map(T::show);
+    Err(format!("not between {least} and {most}"))
 }
 
 /// The name of the file, if it is one.

@@ -2,6 +2,7 @@
 
 use super::host::{Host, Mptcp, Tcp};
 use super::{Fault, Named, Path, PathSettings, Queue};
+use crate::link::queue;
 use crate::topology::check_mtu;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
@@ -127,6 +128,10 @@ impl Tunnel {
         if self.limit().is_none() {
             let text = format!("the queue of tunnel '{name}' is not drop-tail");
             return at("queue", text, "write \"500 packets\" or \"1MB\"");
+        }
+        let built = self.queue.as_ref().map(|Queue(spec)| queue::build(spec)).transpose();
+        if let Err(error) = built {
+            return at("queue", error.to_string(), "write \"500 packets\" or \"1MB\"");
         }
         check_mtu(self.mtu, &[&"tunnel", &name, &"mtu"]).err()
     }

@@ -15,11 +15,8 @@ pub(super) fn plan(scenario: &Scenario, topology: &mut Topology) -> Result<Plan,
         return Err(Fault::new(&[&"routers", &0], message)
             .help("add between = [\"a\", \"b\"] to the links, or drop routers"));
     }
-    // Without [path], every link is a path of its own, unless it carries a tunnel.
-    let carried = tunnel::carrying(scenario);
     let names = || scenario.link.names().chain(scenario.tunnel.names());
-    let implied: Vec<(String, Path)> =
-        names().filter(|name| !carried.contains(name)).map(one_link).collect();
+    let implied = implied(scenario);
     let paths = if scenario.path.is_empty() { &implied } else { &scenario.path.0 };
     for name in names() {
         topology.links.push(LinkEnd { name: name.into(), from: String::new(), to: String::new() });
@@ -122,8 +119,15 @@ impl Builder<'_> {
 /// The number of each link by its name.
 type Numbers<'s> = BTreeMap<&'s str, u32>;
 
-fn one_link(name: &str) -> (String, Path) {
-    (name.into(), Path(PathSettings { links: vec![name.into()], ..PathSettings::default() }))
+/// Without `[path]`, every link is a path of its own, and every tunnel, unless it carries one.
+pub(super) fn implied(scenario: &Scenario) -> Vec<(String, Path)> {
+    let carried = tunnel::carrying(scenario);
+    let names = scenario.link.names().chain(scenario.tunnel.names());
+    let one_link = |name: &str| {
+        let settings = PathSettings { links: vec![name.into()], ..PathSettings::default() };
+        (name.to_owned(), Path(settings))
+    };
+    names.filter(|name| !carried.contains(name)).map(one_link).collect()
 }
 
 /// The host called `name`.

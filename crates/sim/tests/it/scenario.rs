@@ -387,6 +387,20 @@ fn lists_are_axes_and_the_last_varies_fastest() {
     assert_eq!(error.position, Some((2, 12)), "{error}");
 }
 
+/// The same run twice would be two samples of a mean.
+#[test]
+fn a_value_that_is_on_an_axis_twice_is_refused_with_the_axis() {
+    for (set, said) in [
+        ("seed=[1,2,1]", "'seed' has the value 1 2 times"),
+        ("link.wifi.rate=[\"5Mbps\",\"5Mbps\"]", "'link.wifi.rate' has the value 5Mbps 2 times"),
+        ("flow.0.bulk=[\"1MB\",\"2MB\",\"2MB\",\"2MB\"]", "'flow.0.bulk' has the value 2MB 3"),
+    ] {
+        let document = Document::parse("test.toml", GOOD, &[set.to_owned()]).unwrap();
+        let error = document.variants().unwrap_err().to_string();
+        assert!(error.contains(said) && error.contains("each value once"), "{set}: {error}");
+    }
+}
+
 #[test]
 fn every_committed_scenario_is_valid_and_says_what_it_is() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");

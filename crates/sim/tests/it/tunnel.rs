@@ -209,6 +209,8 @@ fn errors_name_the_place_and_the_remedy() {
         ("tunnel.vpn={ links = [\"vpn\"] }", "tunnel 'vpn' travels over itself"),
         ("tunnel.vpn={ paths = { a = { from = \"x\", links = [\"wan\"] } } }", "leave out from"),
         ("tunnel.vpn.queue=codel", "write \"500 packets\""),
+        ("tunnel.vpn.queue=droptail:packets=0.5", "'packets' is 0.5, allowed"),
+        ("tunnel.vpn.queue=droptail:bytes=-1", "'bytes' is -1, allowed"),
         ("tunnel.vpn.mtu=100", "an MTU of less than 296 bytes"),
         ("tunnel.vpn.congestion=cubik", "did you mean 'cubic'"),
         ("tunnel.vpn.color=red", "unknown key 'color'"),

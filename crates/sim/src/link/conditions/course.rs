@@ -1,6 +1,7 @@
 //! Conditions as they come: which one holds, until when, and what it changes on a link.
 
 use super::{Condition, Conditions, ConditionsConfig, DelayIs, Phase, QueueIs, RateIs, SHORTEST};
+use crate::link::queue::MOST_BYTES;
 use crate::link::{DelayConfig, LinkChange, LinkConfig, RateConfig};
 use crate::seed::{Rng, Seed};
 use std::collections::BTreeMap;
@@ -25,7 +26,7 @@ struct Own {
     queue: Spec,
 }
 
-/// Bytes of a queue that is given as time, at least.
+/// Bytes of a queue that is given as time, at least. At most it has what queues may have.
 const LEAST_QUEUE: u64 = 3_000;
 
 impl Course {
@@ -76,6 +77,11 @@ impl Course {
         }
     }
 
+    /// Whether they say what is lost, instead of the link's own model.
+    pub(in crate::link) fn has_loss(&self) -> bool {
+        self.condition.loss.is_some()
+    }
+
     /// A change of what the link is without conditions: what it means under the present one.
     pub(in crate::link) fn adapt(&mut self, change: &LinkChange) -> LinkChange {
         let own = &mut self.own;
@@ -91,7 +97,7 @@ impl Course {
         LinkChange {
             rate: change.rate.as_ref().map(|_| self.rate()),
             delay: change.delay.map(|_| self.delay()),
-            loss: change.loss.as_ref().map(|_| self.loss()),
+            loss: change.loss.as_ref().filter(|_| !self.has_loss()).map(|_| self.loss()),
             queue: change.queue.as_ref().map(|_| self.queue()),
             ..change.clone()
         }
@@ -129,7 +135,8 @@ impl Course {
             (Some(QueueIs::Packets(packets)), _) => with("droptail", "packets", packets as f64),
             (Some(QueueIs::Bytes(size)), _) => bytes(size),
             (Some(QueueIs::Time(time)), RateConfig::Constant(bps)) => {
-                bytes(((*bps as f64 / 8.0 * time.as_secs_f64()) as u64).max(LEAST_QUEUE))
+                let size = (*bps as f64 / 8.0 * time.as_secs_f64()) as u64;
+                bytes(size.clamp(LEAST_QUEUE, MOST_BYTES))
             }
             (Some(QueueIs::Time(_)), _) => self.own.queue.clone(),
         }

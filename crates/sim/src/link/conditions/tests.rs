@@ -124,6 +124,69 @@ fn what_a_series_does_not_say_stays_the_links_own_and_the_last_row_holds() {
     assert_eq!(link.stats(Instant(9_000 * MS)).lost.packets, 10);
 }
 
+/// Sends `n` packets that follow each other at 1 ms each, and gives the numbers of those lost.
+fn lost_of(link: &mut Link<Vec<u8>>, n: u32) -> Vec<u32> {
+    let mut arrived = std::collections::BTreeSet::new();
+    for k in 0..n {
+        let at = u64::from(k) * MS;
+        arrived.extend(run(link, at).iter().map(|a| a.1));
+        link.push(Instant(at), numbered(k));
+    }
+    arrived.extend(run(link, u64::from(n) * MS + 1_000 * MS).iter().map(|a| a.1));
+    (0..n).filter(|k| !arrived.contains(k)).collect()
+}
+
+#[test]
+fn a_delay_that_changes_asks_no_loss_model_twice() {
+    let text = "time_ms,delay_ms\n0,10\n0.5,11\n1,\n";
+    let config = LinkConfig { loss: "periodic:n=100".parse().unwrap(), ..config(12, 10, text) };
+    let expected: Vec<u32> = (1..=20).map(|k| k * 100 - 1).collect();
+    assert_eq!(lost_of(&mut link(&config), 2_000), expected);
+}
+
+/// Half of the packets meet the link's own model, which goes on to count where it was.
+#[test]
+fn the_own_loss_goes_on_where_it_was_when_conditions_no_longer_say_one() {
+    let conditions = "bursts:share=0.5,burst_ms=5,loss=0";
+    let loss = "periodic:n=100".parse().unwrap();
+    let config = LinkConfig { loss, ..config(12, 10, conditions) };
+    let lost = lost_of(&mut link(&config), 20_000).len();
+    assert!((80..=120).contains(&lost), "{lost}");
+}
+
+#[test]
+fn an_own_loss_that_is_changed_meanwhile_holds_when_conditions_no_longer_say_one() {
+    let config = config(12, 10, "bursts:share=0.5,burst_ms=5,loss=0");
+    let mut link = link(&config);
+    let change = |loss: &str| crate::link::LinkChange {
+        loss: Some(loss.parse().expect("a spec")),
+        ..Default::default()
+    };
+    // Half of the time it is under conditions, and is changed there as well as outside.
+    link.change(Instant(0), &change("bernoulli:p=1")).unwrap();
+    let lost = lost_of(&mut link, 10_000).len();
+    assert!((4_000..6_000).contains(&lost), "{lost}");
+    for n in 0..1_000 {
+        link.change(Instant((11_000 + n) * MS), &change("none")).unwrap();
+    }
+    link.report_losses(true);
+    for n in 0..1_000 {
+        link.push(Instant((12_000 + n) * MS), numbered(0));
+    }
+    run(&mut link, 20_000 * MS);
+    assert!(link.poll_loss().is_none());
+}
+
+/// A minute of a terabit a second is more than queues may have: the link has the largest.
+#[test]
+fn a_queue_that_is_given_as_time_is_no_larger_than_queues_may_be() {
+    let config = LinkConfig {
+        rate: RateConfig::Constant(1_000_000_000_000),
+        ..config(1, 1, "cellular:queue_s=60")
+    };
+    link(&config).push(Instant(0), numbered(0));
+}
+
 #[test]
 fn a_queue_column_replaces_the_queue_and_a_timed_change_stays_below_it() {
     let mut link = link(&config(12, 0, "time_ms,queue_packets\n0,50\n10,5\n"));

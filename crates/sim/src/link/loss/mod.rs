@@ -111,7 +111,14 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        for spec in ["periodic:n=0", "bernoulli:p=1.1", "gilbert:p=-1", "bernoulli:q=1", "lossy"] {
+        for spec in [
+            "periodic:n=0",
+            "periodic:n=1.9",
+            "bernoulli:p=1.1",
+            "gilbert:p=-1",
+            "bernoulli:q=1",
+            "lossy",
+        ] {
             assert!(build(&spec.parse().unwrap()).is_err(), "{spec}");
         }
     }

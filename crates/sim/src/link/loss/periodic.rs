@@ -7,7 +7,7 @@ use tabane_engine::policy::{Param, PolicyError, Values};
 
 /// Parameters of the table row.
 pub(super) const PARAMS: &[Param] =
-    &[Param::new("n", 1000.0, 1.0..=1e9, "packets of which the last is lost")];
+    &[Param::count("n", 1000.0, 1.0..=1e9, "packets of which the last is lost")];
 
 /// Counts packets.
 pub(super) struct Periodic {

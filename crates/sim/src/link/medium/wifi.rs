@@ -76,14 +76,19 @@ const ENDLESS: f64 = 1e9;
 const fn params(of: Numbers) -> [Param; 17] {
     let [cwmin, cwmax] = of.cw;
     [
-        Param::new("stations", 0.0, 0.0..=100.0, "other stations, which always have data to send"),
-        Param::new("hidden", 0.0, 0.0..=100.0, "of these, how many the terminal does not hear"),
-        Param::new("bytes", 1500.0, 20.0..=65_535.0, "their packets, bytes of IP"),
+        Param::count(
+            "stations",
+            0.0,
+            0.0..=100.0,
+            "other stations, which always have data to send",
+        ),
+        Param::count("hidden", 0.0, 0.0..=100.0, "of these, how many the terminal does not hear"),
+        Param::count("bytes", 1500.0, 20.0..=65_535.0, "their packets, bytes of IP"),
         Param::new("interference", 0.0, 0.0..=0.99, "share of the time that harms what is sent"),
         Param::new("burst_ms", 5.0, 0.01..=1e6, "mean length of a burst of interference, ms"),
-        Param::new("attempts", of.attempts, 1.0..=ENDLESS, "times that a frame is sent at most"),
-        Param::new("cwmin", cwmin, 1.0..=32_767.0, "first contention window, slots"),
-        Param::new("cwmax", cwmax, 1.0..=32_767.0, "largest contention window, slots"),
+        Param::count("attempts", of.attempts, 1.0..=ENDLESS, "times that a frame is sent at most"),
+        Param::count("cwmin", cwmin, 1.0..=32_767.0, "first contention window, slots"),
+        Param::count("cwmax", cwmax, 1.0..=32_767.0, "largest contention window, slots"),
         Param::new("slot_us", of.slot, 1.0..=1000.0, "slot, us"),
         Param::new("sifs_us", of.sifs, 1.0..=1000.0, "SIFS, us"),
         Param::new("difs_us", of.difs, 1.0..=1000.0, "DIFS, us; more than SIFS"),
@@ -91,7 +96,7 @@ const fn params(of: Numbers) -> [Param; 17] {
         Param::new("preamble_us", of.preamble, 1.0..=1000.0, "preamble and header of the PHY, us"),
         Param::new("symbol_us", of.symbol, 0.0..=1000.0, "OFDM symbol, us; 0: bit by bit"),
         Param::new("propagation_us", of.propagation, 0.0..=100.0, "propagation delay, us"),
-        Param::new("header", of.header, 0.0..=1000.0, "bytes of a frame besides the IP packet"),
+        Param::count("header", of.header, 0.0..=1000.0, "bytes of a frame besides the IP packet"),
         Param::new("ack_mbps", of.ack, 0.1..=1000.0, "rate of ACKs, Mbit/s; or its half, quarter"),
     ]
 }

@@ -18,7 +18,7 @@ pub(super) const PARAMS: &[Param] = &[
         0.001..=1e6,
         "for how long it must be exceeded, ms: about a round trip",
     ),
-    Param::new("packets", 1000.0, 1.0..=1e9, "most packets that wait"),
+    Param::count("packets", 1000.0, 1.0..=1e9, "most packets that wait"),
     Param::switch("ecn", false, "1: mark packets that allow it instead of dropping them"),
 ];
 

@@ -4,15 +4,25 @@ use super::{Arrival, Queue, Verdict};
 use crate::seed::Rng;
 use tabane_engine::policy::{Param, PolicyError, Values};
 
+/// The most that a limit in packets may be.
+pub const MOST_PACKETS: u64 = u32::MAX as u64;
+/// The most that one in bytes may be.
+pub const MOST_BYTES: u64 = 1_000_000_000_000;
+
 /// Parameters of the table row.
 pub(super) const PARAMS: &[Param] = &[
-    Param::new(
+    Param::count(
         "packets",
         100.0,
-        1.0..=u32::MAX as f64,
+        1.0..=MOST_PACKETS as f64,
         "most packets that wait; without it but with `bytes`: no limit",
     ),
-    Param::new("bytes", 0.0, 0.0..=1e12, "most bytes that wait; 0 or not given: no limit"),
+    Param::count(
+        "bytes",
+        0.0,
+        0.0..=MOST_BYTES as f64,
+        "most bytes that wait; 0 or not given: no limit",
+    ),
 ];
 
 /// The queue `droptail`. The packet that is being sent is not in it.
@@ -25,7 +35,7 @@ impl DropTail {
     pub(super) fn build(values: &Values<'_>) -> Result<Box<dyn Queue>, PolicyError> {
         let bytes = values.get("bytes");
         let packets = match values.given("packets") {
-            None if bytes > 0.0 => u32::MAX as usize,
+            None if bytes > 0.0 => MOST_PACKETS as usize,
             _ => values.get("packets") as usize,
         };
         let bytes = if bytes > 0.0 { bytes as u64 } else { u64::MAX };

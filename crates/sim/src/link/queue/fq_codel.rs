@@ -22,9 +22,14 @@ pub(super) const PARAMS: &[Param] = &[
         0.001..=1e6,
         "for how long it must be exceeded, ms: about a round trip",
     ),
-    Param::new("flows", 1024.0, 2.0..=65536.0, "subqueues into which flows are hashed"),
-    Param::new("quantum", 1514.0, 1.0..=1e9, "bytes that a subqueue may send in a round"),
-    Param::new("packets", 10240.0, 1.0..=1e9, "most packets that wait, in all subqueues together"),
+    Param::count("flows", 1024.0, 2.0..=65536.0, "subqueues into which flows are hashed"),
+    Param::count("quantum", 1514.0, 1.0..=1e9, "bytes that a subqueue may send in a round"),
+    Param::count(
+        "packets",
+        10240.0,
+        1.0..=1e9,
+        "most packets that wait, in all subqueues together",
+    ),
     Param::switch("ecn", true, "1: mark packets that allow it instead of dropping them"),
 ];
 

@@ -14,6 +14,7 @@ use crate::seed::Rng;
 use tabane_engine::policy::{Entry, PolicyError, Registry, Spec, Values};
 use tabane_engine::{Duration, Instant};
 
+pub use drop_tail::{MOST_BYTES, MOST_PACKETS};
 pub use subqueues::Subqueues;
 
 /// A queue discipline.
@@ -153,4 +154,29 @@ pub static REGISTRY: Registry<Build> = Registry::new("queue model", ALL);
 pub fn build(spec: &Spec) -> Result<Box<dyn Queue>, PolicyError> {
     let (entry, values) = REGISTRY.find(spec)?;
     (entry.build)(&values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Half a packet would be none, and half a switch on.
+    #[test]
+    fn what_is_counted_is_whole() {
+        for (spec, word) in [
+            ("droptail:packets=1.5", "'packets' is 1.5"),
+            ("droptail:bytes=9000.5", "'bytes'"),
+            ("codel:ecn=0.5", "'ecn' is 0.5, allowed are whole numbers from 0 to 1"),
+            ("codel:packets=1.5", "'packets'"),
+            ("fq_codel:flows=2.5", "'flows'"),
+            ("fq_codel:quantum=1.5", "'quantum'"),
+            ("pie:packets=1.5", "'packets'"),
+            ("red:packets=1.5", "'packets'"),
+            ("red:gentle=0.9", "'gentle'"),
+        ] {
+            let error = build(&spec.parse().expect("a spec")).err().expect("refused").to_string();
+            assert!(error.contains(word), "{spec}: {error}");
+        }
+        assert!(build(&"red:min=1.5,max=4.5".parse().expect("a spec")).is_ok());
+    }
 }

@@ -19,7 +19,7 @@ pub(super) const PARAMS: &[Param] = &[
     Param::new("burst_ms", 150.0, 0.0..=1e6, "bursts up to this long pass, ms"),
     Param::new("alpha", 0.125, 0.0..=32.0, "weight of the distance from the target, per second"),
     Param::new("beta", 1.25, 0.0..=32.0, "weight of the trend, per second"),
-    Param::new("packets", 1000.0, 1.0..=1e9, "most packets that wait"),
+    Param::count("packets", 1000.0, 1.0..=1e9, "most packets that wait"),
     Param::switch(
         "ecn",
         false,

@@ -20,7 +20,7 @@ pub(super) const PARAMS: &[Param] = &[
     ),
     Param::new("max_p", 0.1, 0.0..=1.0, "probability at `max`"),
     Param::new("weight", 0.002, 1e-6..=1.0, "weight of the present length in the average"),
-    Param::new("packets", 100.0, 1.0..=1e9, "most packets that wait"),
+    Param::count("packets", 100.0, 1.0..=1e9, "most packets that wait"),
     Param::switch(
         "gentle",
         true,
