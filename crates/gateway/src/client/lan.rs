@@ -39,6 +39,8 @@ pub(super) struct LanSide {
 
 /// Sources of datagrams at a time: ports that there are for them.
 const SOURCES_MAX: usize = 16_384;
+/// And those of one address: one host must not take them all.
+const SOURCES_OF_HOST: usize = 2048;
 /// The first port of a source: those below are for associations ([`super::datagrams`]).
 const FIRST_PORT: u16 = 22_000;
 /// Hosts that are remembered; when there are more, those heard of longest ago are forgotten.
@@ -61,7 +63,7 @@ impl LanSide {
             config: lan,
             number: ClientNumber(config.number),
             sides: Sides { own, service: [service, service] },
-            nat: Nat::new(FIRST_PORT, SOURCES_MAX),
+            nat: Nat::of_hosts(FIRST_PORT, SOURCES_MAX),
             fragment_id: 0,
             hosts: BTreeMap::new(),
             full: 0,
@@ -81,6 +83,8 @@ impl LanSide {
         LanHosts {
             interfaces: self.config.interfaces.clone(),
             links: paths.iter().filter_map(|path| path.interface.clone()).collect(),
+            sources: paths.iter().filter_map(|path| path.source).collect(),
+            any_link: paths.iter().any(|path| path.interface.is_none() && path.source.is_none()),
             block: self.blocks(),
             carried: self.carried,
         }
@@ -125,7 +129,7 @@ impl LanSide {
             self.no_path += 1;
             return Err(prohibited(packet));
         }
-        let client = (self.number, SOURCES_MAX);
+        let client = (self.number, SOURCES_OF_HOST);
         match self.nat.forward(now, client, &self.sides, packet) {
             Ok(leaves) => Ok(Some(leaves)),
             Err(Refused::Full) => {

@@ -19,6 +19,7 @@
 mod runs;
 mod socket;
 
+use super::by_use::ByUse;
 use super::packet::{self, HEADROOM, Inside, Reason};
 use crate::access::{Access, Denied};
 use crate::address::ClientNumber;
@@ -42,6 +43,7 @@ pub(crate) struct Flows {
     keys: BTreeMap<Key, usize>,
     /// Flows by the time at which to look whether they are idle.
     timers: BTreeSet<(Instant, usize)>,
+    by_use: ByUse<ClientNumber, usize>,
     /// Flows that may have more to read.
     unread: VecDeque<usize>,
     /// What is to leave with [`Flows::flush`].
@@ -161,6 +163,7 @@ impl Flows {
             flows: Slab::new(),
             keys: BTreeMap::new(),
             timers: BTreeSet::new(),
+            by_use: ByUse::new(),
             unread: VecDeque::new(),
             runs: Runs::default(),
             failed: Vec::new(),
@@ -301,7 +304,7 @@ impl Flows {
     /// Flows of a client.
     #[must_use]
     pub(crate) fn count(&self, client: ClientNumber) -> usize {
-        self.of(client).count()
+        self.by_use.count(client)
     }
 
     /// Flows.
@@ -337,8 +340,9 @@ impl Flows {
             return Ok(*index);
         }
         if self.count(key.client) >= outside.flows {
-            let flows = self.of(key.client).map(|(_, index)| (self.flows[index].last, index));
-            let (last, index) = flows.min().ok_or(Refused::Full)?;
+            let last = |index: usize| self.flows[index].last;
+            let oldest = self.by_use.oldest(key.client, last);
+            let (last, index) = oldest.ok_or(Refused::Full)?;
             if now.saturating_since(last) < IN_USE {
                 return Err(Refused::Full);
             }
@@ -373,6 +377,7 @@ impl Flows {
             unread: false,
         });
         self.keys.insert(key, index);
+        self.by_use.insert(now, key.client, index);
         self.timers.insert((timer, index));
         self.counters.opened += 1;
         Ok(index)
@@ -385,6 +390,7 @@ impl Flows {
         }
         let flow = self.flows.remove(index);
         self.keys.remove(&flow.key);
+        self.by_use.remove(flow.key.client, index);
         self.timers.remove(&(flow.timer, index));
         self.unread.retain(|other| *other != index);
     }

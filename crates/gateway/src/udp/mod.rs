@@ -18,6 +18,7 @@
 #[cfg(feature = "internals")]
 pub(crate) mod bench;
 pub(crate) mod bond;
+mod by_use;
 mod call;
 mod dispatcher;
 mod filter;

@@ -5,6 +5,7 @@
 //! Endpoint-independent mapping as in [`super::flows`], with the same limits and times. What comes
 //! back is not filtered: the last server of the chain does so.
 
+use super::by_use::ByUse;
 use super::flows::{IDLE, IDLE_NAMES, IN_USE, Key, NAMES_PORT, Refused};
 use super::packet::{self, Back, HEADROOM};
 use crate::address::ClientNumber;
@@ -19,11 +20,18 @@ pub(crate) struct Nat {
     owners: BTreeMap<(bool, u16), Key>,
     /// When to look whether an entry is idle.
     timers: BTreeSet<(Instant, Key)>,
+    by_use: ByUse<Group, Key>,
+    all_by_use: ByUse<(), Key>,
+    /// A limit is for each host of a client.
+    each_host: bool,
     first_port: u16,
     next_port: u16,
     max: usize,
     buffer: Vec<u8>,
 }
+
+/// Who has a limit of sources: a client, or one of the hosts behind it.
+type Group = (ClientNumber, Option<IpAddr>);
 
 /// Addresses of both sides, IPv4 and IPv6.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,11 +59,20 @@ impl Nat {
             entries: BTreeMap::new(),
             owners: BTreeMap::new(),
             timers: BTreeSet::new(),
+            by_use: ByUse::new(),
+            all_by_use: ByUse::new(),
+            each_host: false,
             first_port,
             next_port: first_port,
             max: max.min(usize::from(u16::MAX - first_port)),
             buffer: Vec::new(),
         }
+    }
+
+    /// The same, where the limit of [`Nat::forward`] is for each host.
+    #[must_use]
+    pub(crate) fn of_hosts(first_port: u16, max: usize) -> Self {
+        Self { each_host: true, ..Self::new(first_port, max) }
     }
 
     /// Where a client's packet goes, before anything else is asked of it.
@@ -184,16 +201,20 @@ impl Nat {
         if let Some(entry) = self.entries.get(&key) {
             return Ok(entry.port);
         }
-        if self.of(key.client).count() >= limit {
-            let oldest = self.of(key.client).map(|(key, entry)| (entry.last, *key)).min();
-            let (last, oldest) = oldest.ok_or(Refused::Full)?;
+        let group = self.group(key);
+        let last = |key| self.entries.get(&key).map_or(Instant::ZERO, |entry: &Entry| entry.last);
+        let oldest = if self.by_use.count(group) >= limit {
+            Some(self.by_use.oldest(group, last).ok_or(Refused::Full)?)
+        } else if self.entries.len() >= self.max {
+            Some(self.all_by_use.oldest((), last).ok_or(Refused::Full)?)
+        } else {
+            None
+        };
+        if let Some((last, oldest)) = oldest {
             if now.saturating_since(last) < IN_USE {
                 return Err(Refused::Full);
             }
             self.remove(oldest);
-        }
-        if self.entries.len() >= self.max {
-            return Err(Refused::Full);
         }
         // There are more ports than entries, so one is free.
         while self.owners.contains_key(&(key.echo, self.next_port)) {
@@ -204,6 +225,8 @@ impl Nat {
         let timer = now + IDLE_NAMES;
         self.entries.insert(key, Entry { port, last: now, timer, names_only: true });
         self.owners.insert((key.echo, port), key);
+        self.by_use.insert(now, group, key);
+        self.all_by_use.insert(now, (), key);
         self.timers.insert((timer, key));
         Ok(port)
     }
@@ -216,7 +239,13 @@ impl Nat {
         if let Some(entry) = self.entries.remove(&key) {
             self.owners.remove(&(key.echo, entry.port));
             self.timers.remove(&(entry.timer, key));
+            self.by_use.remove(self.group(key), key);
+            self.all_by_use.remove((), key);
         }
+    }
+
+    fn group(&self, key: Key) -> Group {
+        (key.client, self.each_host.then_some(key.source.ip()))
     }
 }
 
