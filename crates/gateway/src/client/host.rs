@@ -305,7 +305,7 @@ impl Core {
     /// What is wanted of the host by now; `None` before the server's addresses are known.
     fn wanted_host(&self) -> Option<Result<HostConfig, String>> {
         let host = self.host.as_ref()?;
-        let servers: Vec<IpAddr> = self.tunnels.remotes().map(|remote| remote.ip()).collect();
+        let servers: Vec<SocketAddr> = self.tunnels.remotes().collect();
         let lan = host.lan.as_ref().map(|lan| lan.wanted(&self.config.path));
         // Hosts behind this one are led to the device at once: nothing of theirs needs the server's
         // address. What an earlier client has left stands until that is known.

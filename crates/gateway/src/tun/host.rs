@@ -61,7 +61,7 @@ pub(crate) struct HostConfig {
     /// Where the host has its list of resolvers.
     pub resolv_conf: PathBuf,
     /// Servers, which are reached beside the tunnel.
-    pub servers: Vec<IpAddr>,
+    pub servers: Vec<SocketAddr>,
     /// Routing table.
     pub table: u32,
     /// Mark of packets that leave beside the tunnel (`SO_MARK` of the paths' sockets).
@@ -207,7 +207,7 @@ impl HostConfig {
         tun: &TunConfig,
         client: &str,
         resolvers: &[IpAddr],
-        servers: &[IpAddr],
+        servers: &[SocketAddr],
     ) -> Result<Self, PrefixError> {
         let parse = |list: &[String]| list.iter().map(|text| text.parse()).collect();
         let routes: Result<Vec<Prefix>, PrefixError> = parse(&tun.routes);

@@ -22,8 +22,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub(crate) struct LanHosts {
     /// Interfaces that they are behind.
     pub(crate) interfaces: Vec<String>,
-    /// Links of the paths.
+    /// Links of the paths that name one.
     pub(crate) links: Vec<String>,
+    /// Source addresses of those that name one instead.
+    pub(crate) sources: Vec<IpAddr>,
+    /// A path names neither: its link is any.
+    pub(crate) any_link: bool,
     /// While the device is gone, their packets go nowhere.
     pub(crate) block: bool,
     /// They are led into the device; otherwise they go as the host's own do.
@@ -47,6 +51,7 @@ pub(super) fn table(config: &HostConfig) -> Option<u32> {
 pub(super) fn changes(config: &HostConfig, links: &[OnLink], current: &[Change]) -> Vec<Change> {
     let (Some(lan), Some(table)) = (&config.lan, table(config)) else { return Vec::new() };
     let networks = networks(lan, links);
+    let lan = &LanHosts { links: links_of_paths(config, lan, links), ..lan.clone() };
     let switches = switches(config, lan, &networks, current);
     let mut changes = Vec::new();
     for network in &networks {
@@ -80,7 +85,20 @@ const EVERYTHING: [(IpAddr, u8); 2] =
 const FORWARD_V6: &str = "ipv6/conf/all/forwarding";
 
 fn rule(priority: u32, to: (IpAddr, u8), from: Option<&String>, action: Action) -> Rule {
-    Rule { priority, to, mark: None, from: from.cloned(), action }
+    Rule { priority, to, mark: None, from: from.cloned(), udp_port: None, action }
+}
+
+/// The links of all paths, each once; for one that names none all that are not the hosts'.
+fn links_of_paths(config: &HostConfig, lan: &LanHosts, links: &[OnLink]) -> Vec<String> {
+    let mut all = lan.links.clone();
+    for OnLink { device, source, .. } in links {
+        let ours = lan.interfaces.contains(device) || *device == config.device;
+        let used = lan.any_link || lan.sources.contains(source);
+        if used && !ours && !all.contains(device) {
+            all.push(device.clone());
+        }
+    }
+    all
 }
 
 /// The networks that the hosts are in, each once.
@@ -128,4 +146,39 @@ fn switches(
         want(FORWARD_V6.into(), "1", None);
     }
     wanted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_found_by_what_paths_name() {
+        let on = |device: &str, address: &str| {
+            let source: IpAddr = address.parse().unwrap();
+            OnLink { prefix: Prefix::new(source, 24).unwrap(), device: device.into(), source }
+        };
+        let links = [
+            on("br0", "192.168.7.1"),
+            on("wan0", "10.7.0.2"),
+            on("wan1", "10.8.0.2"),
+            on("tabane0", "10.81.0.31"),
+        ];
+        let config = HostConfig { device: "tabane0".into(), ..HostConfig::default() };
+        let of = |named: &[&str], sources: &[&str], any_link| {
+            let lan = LanHosts {
+                interfaces: vec!["br0".into()],
+                links: named.iter().map(ToString::to_string).collect(),
+                sources: sources.iter().map(|source| source.parse().unwrap()).collect(),
+                any_link,
+                block: true,
+                carried: true,
+            };
+            links_of_paths(&config, &lan, &links)
+        };
+        assert_eq!(of(&["wan1"], &[], false), ["wan1"]);
+        assert_eq!(of(&["wan1"], &["10.7.0.2"], false), ["wan1", "wan0"]);
+        assert_eq!(of(&[], &["10.8.0.2", "10.9.9.9"], false), ["wan1"]);
+        assert_eq!(of(&[], &[], true), ["wan0", "wan1"]);
+    }
 }

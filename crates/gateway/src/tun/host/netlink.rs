@@ -5,7 +5,8 @@ use rtnetlink::packet_core::{NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE
 use rtnetlink::packet_route::route::{
     RouteAddress, RouteAttribute, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
 };
-use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
+use rtnetlink::packet_route::IpProtocol;
+use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute, RuleMessage, RulePortRange};
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -127,6 +128,11 @@ fn rule_message(rule: &Rule) -> RuleMessage {
         attributes.push(RuleAttribute::FwMask(u32::MAX));
     }
     attributes.extend(rule.from.clone().map(RuleAttribute::Iifname));
+    if let Some(port) = rule.udp_port {
+        attributes.push(RuleAttribute::IpProtocol(IpProtocol::Udp));
+        let range = RulePortRange { start: port, end: port };
+        attributes.push(RuleAttribute::DestinationPortRange(range));
+    }
     message.header.action = match rule.action {
         Action::Table(table) => {
             attributes.push(RuleAttribute::Table(table));

@@ -40,6 +40,9 @@ pub(super) struct Rule {
     /// Packets that came by this interface only.
     #[serde(default)]
     pub(super) from: Option<String>,
+    /// UDP to this port only.
+    #[serde(default)]
+    pub(super) udp_port: Option<u16>,
     pub(super) action: Action,
 }
 
@@ -154,10 +157,10 @@ pub(super) fn routing(config: &HostConfig, on_link: &[OnLink]) -> Vec<Change> {
         let to = (prefix.address(), prefix.len());
         if !config.kill_switch {
             let action = Action::Longer(prefix.len());
-            rules.push(Rule { priority, to, mark: None, from: None, action });
+            rules.push(Rule { priority, to, mark: None, from: None, udp_port: None, action });
         }
         let (priority, action) = (priority + 1, Action::Table(config.table));
-        rules.push(Rule { priority, to, mark: None, from: None, action });
+        rules.push(Rule { priority, to, mark: None, from: None, udp_port: None, action });
     }
     changes.extend(rules.into_iter().map(Change::Rule));
     changes
@@ -195,14 +198,15 @@ fn beside_routes(
 }
 
 /// Rules for what leaves beside the tunnel: marked packets, and those to servers. The latter are
-/// for kernels that check where answers come from (`rp_filter`), which carry no mark.
+/// for kernels that check where answers come from (`rp_filter`), which carry no mark. With the kill
+/// switch they are for nothing else, since whoever answers for a server's name says where that is.
 fn beside(config: &HostConfig, prefixes: &[(Prefix, bool)]) -> Vec<Rule> {
     let mut rules = Vec::new();
     for all in [IpAddr::V4(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()] {
         if prefixes.iter().any(|(prefix, _)| prefix.address().is_ipv4() == all.is_ipv4()) {
             let to = (all, 0);
             let end =
-                Rule { priority: PRIORITY_LAST, to, mark: None, from: None, action: Action::End };
+                Rule { priority: PRIORITY_LAST, to, mark: None, from: None, udp_port: None, action: Action::End };
             let mark = Some(config.mark);
             rules.push(end);
             rules.push(Rule {
@@ -210,6 +214,7 @@ fn beside(config: &HostConfig, prefixes: &[(Prefix, bool)]) -> Vec<Rule> {
                 to,
                 mark,
                 from: None,
+                udp_port: None,
                 action: Action::Skip,
             });
         }
@@ -218,16 +223,17 @@ fn beside(config: &HostConfig, prefixes: &[(Prefix, bool)]) -> Vec<Rule> {
     let routed = prefixes.iter().any(|(prefix, _)| prefix.holds(link_local.into()));
     if config.kill_switch && routed && config.local.iter().any(|p| p.holds(link_local.into())) {
         let (to, action) = ((link_local.into(), len), Action::Longer(len - 1));
-        rules.push(Rule { priority: PRIORITY_LINK_LOCAL, to, mark: None, from: None, action });
+        rules.push(Rule { priority: PRIORITY_LINK_LOCAL, to, mark: None, from: None, udp_port: None, action });
     }
     let mut servers = config.servers.clone();
     servers.sort();
     servers.dedup();
     for server in servers {
-        if prefixes.iter().any(|(prefix, _)| prefix.holds(server)) {
-            let to = (server, width(server));
-            let priority = PRIORITY_FIRST + 1;
-            rules.push(Rule { priority, to, mark: None, from: None, action: Action::Skip });
+        if prefixes.iter().any(|(prefix, _)| prefix.holds(server.ip())) {
+            let to = (server.ip(), width(server.ip()));
+            let udp_port = config.kill_switch.then_some(server.port());
+            let (priority, action) = (PRIORITY_FIRST + 1, Action::Skip);
+            rules.push(Rule { priority, to, mark: None, from: None, udp_port, action });
         }
     }
     rules
@@ -274,6 +280,9 @@ impl fmt::Display for Change {
                 }
                 if let Some(from) = &rule.from {
                     write!(f, " iif {from}")?;
+                }
+                if let Some(port) = rule.udp_port {
+                    write!(f, " udp port {port}")?;
                 }
                 match rule.action {
                     Action::Table(table) => write!(f, " lookup {table}"),
@@ -329,7 +338,7 @@ mod tests {
     fn nothing_is_changed_that_is_not_configured() {
         assert!(plan(|_| {}).is_empty());
         assert!(plan(|c| c.kill_switch = true).is_empty());
-        assert!(plan(|c| c.servers.push("192.0.2.1".parse().unwrap())).is_empty());
+        assert!(plan(|c| c.servers.push("192.0.2.1:7".parse().unwrap())).is_empty());
     }
 
     #[test]
@@ -370,8 +379,8 @@ mod tests {
             c.routes = vec![prefix("0.0.0.0/0")];
             c.kill_switch = true;
             c.resolvers = vec!["10.81.0.1".parse().unwrap()];
-            c.servers = vec!["192.0.2.1".parse().unwrap(), "192.0.2.1".parse().unwrap()];
-            c.servers.push("2001:db8::1".parse().unwrap());
+            c.servers = vec!["192.0.2.1:7".parse().unwrap(), "192.0.2.1:7".parse().unwrap()];
+            c.servers.push("[2001:db8::1]:8".parse().unwrap());
         });
         assert_eq!(
             changes,
@@ -388,8 +397,8 @@ mod tests {
                 "the rule 29999: to ::/0 nop",
                 "the rule 29700: to ::/0 fwmark 0x7462 goto 29999",
                 "the rule 29790: to fe80::/10 lookup main suppress_prefixlength 9",
-                "the rule 29701: to 192.0.2.1/32 goto 29999",
-                "the rule 29701: to 2001:db8::1/128 goto 29999",
+                "the rule 29701: to 192.0.2.1/32 udp port 7 goto 29999",
+                "the rule 29701: to 2001:db8::1/128 udp port 8 goto 29999",
                 "the rule 29801: to 10.81.0.1/32 lookup 29794",
                 "the rule 29803: to 0.0.0.0/0 lookup 29794",
                 "the rule 29805: to ::/0 lookup 29794",

@@ -38,7 +38,7 @@ fn config(folder: &Path) -> HostConfig {
         kill_switch: true,
         resolvers: vec!["10.81.0.1".parse().unwrap()],
         resolv_conf: folder.join("resolv.conf"),
-        servers: vec!["198.51.100.7".parse().unwrap()],
+        servers: vec!["198.51.100.7:51820".parse().unwrap()],
         state: folder.join("state/host.json"),
         ..HostConfig::default()
     }
@@ -82,12 +82,17 @@ const CHANGES: usize = 16;
 
 const RESOLVERS: &str = "search example.org\nnameserver 10.7.0.1\noptions edns0\n";
 
+/// What is marked or not, as `rp_filter` asks for the way back.
+const TO_SERVER: &str = "ipproto udp dport 51820";
+
 fn is_changed(namespace: &Namespace) {
     let route = route_in(namespace);
     assert!(route("192.0.2.80").contains("dev tabane0"));
     assert!(route("10.81.0.1").contains("dev tabane0"));
     assert!(route("192.0.2.80 mark 0x7462").contains("dev up0"), "the paths' own packets");
-    assert!(route("198.51.100.7").contains("dev up0"), "the server");
+    assert!(route(&format!("198.51.100.7 {TO_SERVER}")).contains("dev up0"), "the server");
+    assert!(route("198.51.100.7 ipproto tcp dport 22").contains("dev tabane0"), "by other means");
+    assert!(route("198.51.100.7 ipproto udp dport 53").contains("dev tabane0"), "its other ports");
     let local = route("10.7.0.99");
     assert!(local.contains("dev up0"), "the local network: {local}\n{}", namespace.snapshot());
 }
@@ -229,7 +234,7 @@ fn only_what_differs_is_changed_and_what_was_taken_away_is_put_back() {
         assert_eq!(rules(&namespace), before);
         // Another server: its rule, and no other.
         let mut moved = config.clone();
-        moved.servers = vec!["198.51.100.8".parse().unwrap()];
+        moved.servers = vec!["198.51.100.8:51820".parse().unwrap()];
         host.reconcile(&moved).unwrap();
         let after = rules(&namespace);
         let mut differing = after.iter().filter(|rule| !before.contains(rule));
@@ -355,7 +360,8 @@ fn paths_find_their_way_by_the_hosts_own_rules() {
         let (_device, host) = applied(&config(folder.path()));
         let route = route_in(&namespace);
         assert!(route("192.0.2.80 mark 0x7462 from 10.8.0.2").contains("dev lte0"));
-        assert!(route("198.51.100.7 from 10.8.0.2").contains("dev lte0"));
+        let to_server = format!("198.51.100.7 from 10.8.0.2 {TO_SERVER}");
+        assert!(route(&to_server).contains("dev lte0"));
         assert!(route("192.0.2.80 mark 0x7462 from 10.7.0.2").contains("dev up0"));
         assert!(route("192.0.2.80 from 10.8.0.2").contains("dev tabane0"), "of a program");
         host.restore().unwrap();
