@@ -156,6 +156,9 @@ class Network:
             )
         for family in (4, 6):
             self.route_by_default(family)
+        if self.kill_switch:
+            # Where answers come from is where unmarked packets would go.
+            self.inside("client", "sysctl -qw net.ipv4.conf.all.rp_filter=1")
         if self.lan:
             client, host = self.spaces["client"], self.spaces["host"]
             run(f"ip -n {client} link add lan type veth peer name lan netns {host}")
