@@ -6,7 +6,7 @@ use crate::index::PathIndex;
 use crate::model::{ConnStatus, DirectionStatus, PathStatus, SubflowStatus};
 use crate::path::Estimate;
 use tabane_engine::mptcp::Info;
-use tabane_engine::{ConnId, Duration, Instant};
+use tabane_engine::{ConnId, Connection, Duration, Instant};
 
 /// What the connections of a bond have on each path.
 #[derive(Clone, Copy, Default, Debug)]
@@ -88,10 +88,11 @@ pub(crate) fn fill(status: &mut PathStatus, bond: &Bond, path: PathIndex, load: 
 /// A connection's snapshot, as far as the engine knows it.
 #[must_use]
 pub(crate) fn connection(
-    id: ConnId,
-    info: &Info,
+    now: Instant,
+    conn: &Connection,
     name: impl Fn(PathIndex) -> String,
 ) -> ConnStatus {
+    let info = conn.info(now);
     let subflow = |subflow: &tabane_engine::mptcp::SubflowInfo| SubflowStatus {
         path: name(subflow.path.into()),
         state: format!("{:?}", subflow.state).to_lowercase(),
@@ -104,11 +105,12 @@ pub(crate) fn connection(
         retransmitted_bytes: subflow.stats.bytes_retransmitted,
     };
     ConnStatus {
-        id: id.0,
+        id: conn.id().0,
         token: info.token,
         tx_bytes: info.written,
         rx_bytes: info.received,
         reinjected_bytes: info.reinjected,
+        policies: conn.policies().map(ToString::to_string),
         subflows: info.subflows.iter().map(subflow).collect(),
         ..ConnStatus::default()
     }

@@ -7,13 +7,13 @@ mod agents {
 
     mod chain;
     mod changes;
-    mod reload;
     mod datagrams;
     mod enrolment;
     mod faults;
     mod floods;
     mod http;
     mod programs;
+    mod reload;
     mod restart;
     mod revocation;
     mod roles;

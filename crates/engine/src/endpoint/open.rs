@@ -2,9 +2,7 @@
 //! (RFC 6528), ports (RFC 6056), keys and tokens (RFC 8684 section 3.1).
 
 use super::flow::{Owner, Tuple, hash};
-use super::{
-    Admission, ConnectError, Endpoint, Slot, check_policies, id_hash, is_of_one_host,
-};
+use super::{Admission, ConnectError, Endpoint, Slot, check_policies, id_hash, is_of_one_host};
 use crate::config::{Config, Limits, Profile, TcpConfig};
 use crate::event::{ConnId, Event};
 use crate::mptcp::crypto::Key;

@@ -64,6 +64,7 @@ impl Connection {
             pending_resets: VecDeque::new(),
             created: 1,
             closed_subflows: VecDeque::new(),
+            steered: None,
             paths_down: PathSet::NONE,
             mtus: None,
             path_rtts: None,

@@ -11,7 +11,7 @@ use crate::cache::{fetch_from, fetch_front};
 use crate::config::{Config, TcpConfig};
 use crate::endpoint::Departure;
 use crate::event::{ConnId, Event};
-use crate::policy::PolicyError;
+use crate::policy::{PolicyError, Spec};
 use crate::record::{CloseReason, RecordLog, What};
 use crate::time::{Duration, Instant};
 use crate::view::{PathId, PathSet, SubflowId, SubflowSet, SubflowView};
@@ -116,7 +116,7 @@ pub struct Connection {
     scheduling: Scheduling,
     /// `config.tcp`, for subflows to come.
     tcp: Arc<TcpConfig>,
-    congestion: Option<crate::policy::Spec>,
+    congestion: Option<Spec>,
     /// Slots in use or reserved by a request.
     slots: SubflowSet,
     /// Paths that the driver says are down.
@@ -131,6 +131,8 @@ pub struct Connection {
     created: u32,
     /// The last states of the subflows that closed last.
     closed_subflows: VecDeque<SubflowInfo>,
+    /// Scheduler and egress that were set since it was opened.
+    steered: Option<Box<[Option<Spec>; 2]>>,
 }
 
 /// MTUs of paths, shared by an endpoint's connections.
@@ -286,6 +288,18 @@ impl Connection {
     /// A snapshot of the connection.
     pub fn info(&self, now: Instant) -> Info {
         self.snapshot(now)
+    }
+
+    /// The policies that are in force: scheduler, congestion control of subflows to come, egress.
+    #[must_use]
+    pub fn policies(&self) -> [&Spec; 3] {
+        let steered = |at: usize| self.steered.as_ref().and_then(|all| all[at].as_ref());
+        let configured = &self.config.mptcp;
+        [
+            steered(0).unwrap_or(&configured.scheduler),
+            self.congestion(),
+            steered(1).unwrap_or(&configured.egress),
+        ]
     }
 
     /// The id that the endpoint knows it by.

@@ -33,6 +33,7 @@ impl Connection {
         match policy {
             Policy::Scheduler(spec) => {
                 self.scheduling.change(&spec)?;
+                self.steered.get_or_insert_default()[0] = Some(spec);
                 let session = self.protocol.session();
                 let spans = session.is_some_and(|session| self.spans(&session.agreed));
                 for subflow in &mut self.subflows {
@@ -40,7 +41,10 @@ impl Connection {
                     self.outdated.insert(subflow.id);
                 }
             }
-            Policy::Egress(spec) => self.egress = EgressState::build(&spec)?,
+            Policy::Egress(spec) => {
+                self.egress = EgressState::build(&spec)?;
+                self.steered.get_or_insert_default()[1] = Some(spec);
+            }
             Policy::Congestion(which, spec) => {
                 for at in 0..self.subflows.len() {
                     if which.is_none_or(|id| self.subflows[at].id == id) {

@@ -148,12 +148,13 @@ impl Core {
     fn connections(&mut self, now: Instant) -> Vec<ConnStatus> {
         let Self { carried, bond, tunnels, .. } = self;
         let status = |session: Snapshot<'_, ProgramId, ConnId>| {
-            let info = bond.endpoint.connection(session.far)?.info(now);
+            let conn = bond.endpoint.connection(session.far)?;
+            let name = |path| tunnels.name(path).to_owned();
             Some(ConnStatus {
                 source: Some(session.source),
                 target: session.target.to_string(),
                 age_s: now.saturating_since(session.since).as_secs_f64(),
-                ..snapshots::connection(session.far, &info, |path| tunnels.name(path).to_owned())
+                ..snapshots::connection(now, conn, name)
             })
         };
         carried.connected_ones().filter_map(status).collect()

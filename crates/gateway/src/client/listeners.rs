@@ -52,8 +52,7 @@ impl Listeners {
         // First, since 127.0.0.1 stands in the way of 0.0.0.0.
         let unwanted: Vec<usize> =
             self.all.iter().filter(|(_, l)| !wanted.contains(&l.at)).map(|(key, _)| key).collect();
-        let closed: Vec<SocketAddr> =
-            unwanted.iter().map(|key| self.all.remove(*key).at).collect();
+        let closed: Vec<SocketAddr> = unwanted.iter().map(|key| self.all.remove(*key).at).collect();
         let before: Vec<usize> = self.all.iter().map(|(key, _)| key).collect();
         let mut locals = Vec::new();
         for at in &wanted {

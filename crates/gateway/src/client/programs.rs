@@ -50,7 +50,10 @@ impl Programs {
     ///
     /// # Errors
     /// [`ClientError::Listen`]; all is as before then.
-    pub(super) fn listen(&mut self, front: &ListenerConfig) -> Result<Vec<SocketAddr>, ClientError> {
+    pub(super) fn listen(
+        &mut self,
+        front: &ListenerConfig,
+    ) -> Result<Vec<SocketAddr>, ClientError> {
         self.listeners.set(&self.registry, front)
     }
 

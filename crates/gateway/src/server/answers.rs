@@ -123,13 +123,12 @@ impl Core {
             let (at, id) = session.id;
             let Some(client) = self.client_sessions.get(at) else { continue };
             let Some(conn) = client.bond.endpoint.connection(id) else { continue };
-            let info = conn.info(now);
             all.push(ConnStatus {
                 client: Some(client.name.clone()),
                 source: Some(session.source),
                 target: session.target.to_string(),
                 age_s: now.saturating_since(session.since).as_secs_f64(),
-                ..snapshots::connection(id, &info, |path| format!("{}/{path}", client.name))
+                ..snapshots::connection(now, conn, |path| format!("{}/{path}", client.name))
             });
         }
         all

@@ -226,7 +226,7 @@ mod tests {
         session.reload(Instant::ZERO, &server, &client).unwrap();
         assert_eq!(session.rules.rest().down.scheduler.to_string(), "roundrobin");
         let asked = PolicyRequests { down: named("redundant"), rule: Vec::new() };
-        session.requested = Some(asked.emit().into());
+        session.requested = Some(asked.emit());
         server.down = named("minrtt");
         session.reload(Instant::ZERO, &server, &client).unwrap();
         assert_eq!(session.rules.rest().down.scheduler.to_string(), "redundant");

@@ -42,11 +42,7 @@ impl<G: Ord + Copy, F: Ord + Copy> ByUse<G, F> {
 
     /// The one that was used longest ago, and when; `last` says when one was used. Each use is
     /// made up for once, however often this is asked.
-    pub(super) fn oldest(
-        &mut self,
-        group: G,
-        last: impl Fn(F) -> Instant,
-    ) -> Option<(Instant, F)> {
+    pub(super) fn oldest(&mut self, group: G, last: impl Fn(F) -> Instant) -> Option<(Instant, F)> {
         let flows = self.groups.get_mut(&group)?;
         loop {
             let (noted, flow) = *flows.first()?;

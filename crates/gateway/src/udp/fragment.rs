@@ -408,7 +408,7 @@ mod tests {
         let field = (offset * 8) as u16;
         if header.len() == 20 {
             made[2..4].copy_from_slice(&((20 + data.len()) as u16).to_be_bytes());
-            made[6..8].copy_from_slice(&(field / 8 | u16::from(more) << 13).to_be_bytes());
+            made[6..8].copy_from_slice(&((field / 8) | (u16::from(more) << 13)).to_be_bytes());
             sum_header(&mut made);
         } else {
             made[4..6].copy_from_slice(&((8 + data.len()) as u16).to_be_bytes());

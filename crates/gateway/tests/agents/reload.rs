@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 use tabane_config::quantity::Time;
-use tabane_gateway::config::{ClientConfig, ServerConfig};
+use tabane_engine::policy::Spec;
+use tabane_gateway::config::{ClientConfig, Policies, ServerConfig};
 use tabane_gateway::keys::{self, Key};
 use tabane_gateway::request_channel::{Answer, Request};
 
@@ -64,7 +65,7 @@ fn front_ends_are_where_the_file_says_and_ask_for_its_login() {
 }
 
 #[test]
-fn a_server_takes_other_limits() {
+fn a_server_takes_other_limits_and_policies() {
     let keys = Keys::new();
     let mut config = keys.server_config(any_port());
     config.limits.connections = 2;
@@ -78,11 +79,25 @@ fn a_server_takes_other_limits() {
     assert_eq!(reload(&server, &file, more), Answer::Done);
     open.push(connect(client.at, far).unwrap());
     assert_eq!(connect(client.at, far).unwrap_err(), 2);
+    // Of connections to come; what both agents show of one is what is in force.
+    let policies = |config: &mut ServerConfig| {
+        config.limits.connections = 4;
+        config.down =
+            Policies { scheduler: Some(Spec::named("roundrobin").into()), ..Policies::default() };
+    };
+    assert_eq!(reload(&server, &file, policies), Answer::Done);
+    open.push(connect(client.at, far).unwrap());
+    let shown = |agent: &Agent| {
+        let all = agent.connections();
+        all.into_iter().map(|conn| conn.policies[0].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(shown(&server).iter().filter(|shown| *shown == "roundrobin").count(), 1);
+    assert!(shown(&client).iter().all(|shown| !shown.is_empty() && shown != "roundrobin"));
     // Fewer than there are: none ends, and none is added.
     let fewer = |config: &mut ServerConfig| config.limits.connections = 1;
     assert_eq!(reload(&server, &file, fewer), Answer::Done);
     assert_eq!(connect(client.at, far).unwrap_err(), 2);
-    assert_eq!(server.status().connections, 3);
+    assert_eq!(server.status().connections, 4);
 }
 
 #[test]

@@ -2,10 +2,10 @@
 
 use super::plan::{Action, MAIN, PRIORITY_LAST, Route, Rule};
 use rtnetlink::packet_core::{NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE};
+use rtnetlink::packet_route::IpProtocol;
 use rtnetlink::packet_route::route::{
     RouteAddress, RouteAttribute, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
 };
-use rtnetlink::packet_route::IpProtocol;
 use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute, RuleMessage, RulePortRange};
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use std::io;

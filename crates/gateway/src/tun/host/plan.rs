@@ -205,8 +205,14 @@ fn beside(config: &HostConfig, prefixes: &[(Prefix, bool)]) -> Vec<Rule> {
     for all in [IpAddr::V4(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()] {
         if prefixes.iter().any(|(prefix, _)| prefix.address().is_ipv4() == all.is_ipv4()) {
             let to = (all, 0);
-            let end =
-                Rule { priority: PRIORITY_LAST, to, mark: None, from: None, udp_port: None, action: Action::End };
+            let end = Rule {
+                priority: PRIORITY_LAST,
+                to,
+                mark: None,
+                from: None,
+                udp_port: None,
+                action: Action::End,
+            };
             let mark = Some(config.mark);
             rules.push(end);
             rules.push(Rule {
@@ -223,7 +229,14 @@ fn beside(config: &HostConfig, prefixes: &[(Prefix, bool)]) -> Vec<Rule> {
     let routed = prefixes.iter().any(|(prefix, _)| prefix.holds(link_local.into()));
     if config.kill_switch && routed && config.local.iter().any(|p| p.holds(link_local.into())) {
         let (to, action) = ((link_local.into(), len), Action::Longer(len - 1));
-        rules.push(Rule { priority: PRIORITY_LINK_LOCAL, to, mark: None, from: None, udp_port: None, action });
+        rules.push(Rule {
+            priority: PRIORITY_LINK_LOCAL,
+            to,
+            mark: None,
+            from: None,
+            udp_port: None,
+            action,
+        });
     }
     let mut servers = config.servers.clone();
     servers.sort();
