@@ -166,7 +166,7 @@ impl Core {
         self.ask_address(now);
     }
 
-    /// Another server, or one with other keys: what is connected ends. `why` is for people, with its
+    /// Which of the servers of another configuration is the one in use; the first if it is gone.
     /// address behind.
     fn use_server(&mut self, now: Instant, index: ServerIndex, why: &str) {
         self.servers.current = index;

@@ -362,7 +362,7 @@ mod tests {
         #[test]
         fn what_comes_out_is_whole(
             v4: bool,
-            pieces in prop::collection::vec((0..5_usize, 1..4_usize, any::<bool>()), 1..12),
+            cuts in prop::collection::vec((0..5_usize, 1..4_usize, any::<bool>()), 1..12),
         ) {
             let original = packet(v4, 100);
             let start = if v4 { 20 } else { 40 };
@@ -370,7 +370,7 @@ mod tests {
             // Looks like a header wherever a fragment may begin.
             data.chunks_mut(8).for_each(|chunk| chunk[0] = 0x45);
             let mut reassembler = Reassembler::default();
-            for (offset, len, more) in pieces {
+            for (offset, len, more) in cuts {
                 let part = &data[offset * 8..(offset + len) * 8];
                 let fragment = fragment(&original[..start], part, (offset, more));
                 let Some(whole) = reassembler.add(Instant::ZERO, &fragment) else { continue };
