@@ -166,8 +166,8 @@ impl Core {
         self.ask_address(now);
     }
 
-    /// Which of the servers of another configuration is the one in use; the first if it is gone.
-    /// address behind.
+    /// Another server, or one with other keys: what is connected ends. `why` is for people, with
+    /// its address behind.
     fn use_server(&mut self, now: Instant, index: ServerIndex, why: &str) {
         self.servers.current = index;
         let Some(entry) = self.config.server.get(index.get()).cloned() else { return };
