@@ -7,7 +7,7 @@
 
 use super::FourTuple;
 use super::batch::Batch;
-use super::gso_batches::{GsoBatches, RUN_DATAGRAMS};
+use super::gso_batches::{GsoBatches, RUN_BYTES, RUN_DATAGRAMS};
 use super::socket::{bound, interface_index, mapped, may_be_offload, offload_state, share, steer};
 use quinn_udp::{Transmit, UdpSockRef, UdpSocketState};
 use socket2::Socket;
@@ -298,15 +298,19 @@ impl UdpPort {
     /// `false` if the datagram was dropped, because the kernel's buffer is full; `fill` may not
     /// have been called then.
     ///
+    /// A datagram that needs more space than UDP has, 65507 bytes, is dropped, too: how long a packet
+    /// is may be somebody else's choice.
+    ///
     /// # Panics
-    /// If `space` is more than 65507, or `fill` returns more than `space`.
+    /// If `fill` returns more than `space`.
     pub fn queue(
         &mut self,
         to: &FourTuple,
         space: usize,
         fill: impl FnOnce(&mut [u8]) -> usize,
     ) -> bool {
-        let Some(i) = self.gso_batch(to, space) else {
+        let fits = space <= RUN_BYTES;
+        let Some(i) = fits.then(|| self.gso_batch(to, space)).flatten() else {
             self.counters.dropped_full += 1;
             return false;
         };

@@ -179,6 +179,17 @@ fn answers_leave_from_the_address_that_was_asked() {
 }
 
 #[test]
+fn a_datagram_that_udp_cannot_carry_is_dropped_and_counted() {
+    let mut port = loopback(true);
+    let to = FourTuple::to(port.local());
+    for space in [65_507, 65_508, 70_000] {
+        let taken = port.queue(&to, space, |out| out.len());
+        assert_eq!(taken, space <= 65_507, "{space}");
+    }
+    assert_eq!(port.counters().dropped_full, 2);
+}
+
+#[test]
 fn a_refused_datagram_is_dropped_and_counted() {
     let mut a = loopback(true);
     let nowhere: SocketAddr = "255.255.255.255:9".parse().unwrap();
