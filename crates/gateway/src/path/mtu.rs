@@ -56,7 +56,7 @@ const CONFIRM_AGAIN: Duration = Duration::from_secs(1);
 /// After nothing at all passed.
 const AGAIN: Duration = Duration::from_secs(10);
 /// Answers are not longer (`tabane_net::icmp`).
-const LIMIT_MAX: u16 = 9_000;
+pub(super) const LIMIT_MAX: u16 = 9_000;
 const PATIENCE_MIN: Duration = Duration::from_millis(150);
 
 /// Packets that were too long for their path: all are counted, one a second is told.

@@ -5,7 +5,7 @@
 //! something to say, and its silence says nothing. A state machine without I/O.
 
 use super::monitor::{Announcement, Health, LATE, OVERSLEPT, PARDON, PathEvent, SILENCE};
-use super::mtu::{BASE, LEAST, TooBig};
+use super::mtu::{BASE, LEAST, LIMIT_MAX, TooBig};
 use super::probe::{AskedRole, Probe, ServerInfo};
 use super::reason;
 use crate::model::{PathState, Role};
@@ -35,10 +35,16 @@ pub(crate) struct Responder {
     unheard_since: Option<Instant>,
     /// No verdict before.
     not_before: Instant,
+    /// Time that probes may still take, as of then.
+    allowance: Duration,
+    allowed_at: Instant,
     now: Instant,
     wake: Instant,
 }
 
+/// A probe each so often is taken, and as many at once as this long has.
+const PROBE: Duration = Duration::from_millis(20);
+const PROBES_MAX: Duration = Duration::from_millis(1_000);
 /// Beyond what the client promised.
 const GRACE: Duration = Duration::from_millis(650);
 /// A client that has just started may take so long to say that it hears us.
@@ -64,6 +70,8 @@ impl Responder {
             announced: None,
             unheard_since: None,
             not_before: now,
+            allowance: PROBES_MAX,
+            allowed_at: now,
             now,
             wake: Instant::FAR_FUTURE,
         }
@@ -80,6 +88,9 @@ impl Responder {
             };
         };
         self.hear(now);
+        if !self.allows(now) {
+            return None;
+        }
         let newer =
             |last: Probe| probe.run != last.run || probe.seq.wrapping_sub(last.seq) < 1 << 31;
         if self.probe.is_none_or(newer) {
@@ -125,6 +136,16 @@ impl Responder {
     /// Whether data for this client waits for room on its active paths; its next answer says so.
     pub(crate) fn set_full(&mut self, full: bool) {
         self.full = full;
+    }
+
+    /// Whether there may be another probe now. What one says can be work for all connections of the
+    /// client; the fastest that a client of ours sends them is one in 50 ms.
+    fn allows(&mut self, now: Instant) -> bool {
+        let gained = now.saturating_since(std::mem::replace(&mut self.allowed_at, now));
+        let allowance = (self.allowance + gained).min(PROBES_MAX);
+        let allowed = allowance >= PROBE;
+        self.allowance = if allowed { allowance - PROBE } else { allowance };
+        allowed
     }
 
     /// What its next answer says beside.
@@ -222,10 +243,10 @@ impl Responder {
         self.probe.is_some_and(|probe| probe.reports)
     }
 
-    /// Largest inner packet, as far as the client has said.
+    /// Largest inner packet, as far as the client has said; whatever that is, one that can be sent.
     #[must_use]
     pub(crate) fn mtu(&self) -> u16 {
-        let said = self.probe.map_or(BASE, |probe| probe.mtu);
+        let said = self.probe.map_or(BASE, |probe| probe.mtu.clamp(LEAST, LIMIT_MAX));
         self.most.map_or(said, |most| most.min(said))
     }
 

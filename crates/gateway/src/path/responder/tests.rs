@@ -126,6 +126,30 @@ fn what_did_not_leave_here_is_not_sent_again_until_the_client_knows() {
     }
 }
 
+/// A client that is none of ours can say anything, as fast as it can send.
+#[test]
+fn probes_say_no_size_that_cannot_be_sent_nor_too_often_anything() {
+    let mut world = World::new(3);
+    world.run(ms(5_000));
+    let newest = world.responder.probe.unwrap();
+    let ends = super::super::Ends {
+        path: "10.81.0.16".parse().unwrap(),
+        service: "10.81.0.1".parse().unwrap(),
+    };
+    let mut say = |n: u32, mtu| {
+        let mut packet = [0; 100];
+        let probe = Probe { seq: newest.seq.wrapping_add(n), mtu, ..newest };
+        let length = probe.emit(&ends, 0, &mut packet).unwrap();
+        let now = world.now + ms(u64::from(n));
+        let answered = world.responder.handle_packet(now, &packet[..length]).is_some();
+        (answered, world.responder.mtu())
+    };
+    assert_eq!(say(1, u16::MAX), (true, 9_000));
+    assert_eq!(say(2, 0), (true, LEAST));
+    let taken = (3..1_003).filter(|n| say(*n, 1_280 + *n as u16 % 2).0).count();
+    assert!((90..=110).contains(&taken), "{taken} of a thousand in a second");
+}
+
 proptest! {
     #[test]
     fn no_input_makes_it_panic_or_spin(
@@ -162,7 +186,7 @@ proptest! {
                     let mut packet = [0; 100];
                     let length = probe.emit(&ends, 0, &mut packet).unwrap();
                     let answer = responder.handle_packet(now, &packet[..length]);
-                    prop_assert_eq!(answer.map(|answer| answer.len()), Some(length));
+                    prop_assert!(answer.is_none_or(|answer| answer.len() == length));
                 }
                 3 => drop(responder.handle_packet(now, &seq.to_be_bytes())),
                 _ => responder.handle_heard(now),
