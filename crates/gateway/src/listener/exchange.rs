@@ -8,7 +8,7 @@
 
 use bytes::{Bytes, BytesMut};
 use httparse::{EMPTY_HEADER, Header, ParserConfig};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use tabane_net::http::body::{BodyError, BodyReader, Framing};
 use tabane_net::http::head::{HeadError, framing};
 
@@ -23,9 +23,14 @@ pub(crate) struct Exchange {
     /// The program understands chunks and interim responses.
     version_1_1: bool,
     response: Response,
+    /// Responses so far that are not the last.
+    interim: u32,
     /// Either side has sent what is no HTTP.
     failed: bool,
 }
+
+/// Responses before the last one; more are nobody's wish.
+const INTERIM_MAX: u32 = 16;
 
 /// How far the response is.
 #[derive(Debug)]
@@ -94,6 +99,7 @@ impl Exchange {
             asks_head: request_head.asks_head,
             version_1_1: request_head.version_1_1,
             response: Response::new(),
+            interim: 0,
             failed: false,
         }
     }
@@ -202,6 +208,12 @@ impl Exchange {
             Err(why) => return self.fail(502, &format!("the origin's response: {why}"), out),
         };
         let unpack = body == Some(Framing::Chunked) && !self.version_1_1;
+        if body.is_none() {
+            self.interim += 1;
+            if self.interim > INTERIM_MAX {
+                return self.fail(502, "the origin sends interim responses without end", out);
+            }
+        }
         // Interim responses are unknown to HTTP/1.0 (RFC 9110 section 15.2).
         if body.is_some() || self.version_1_1 {
             out.push_back(rewritten(&parsed, status, (body.is_some(), unpack)));
@@ -267,14 +279,13 @@ pub(super) fn forward(
     fields: &[Header<'_>],
     dropped: impl Fn(&Header<'_>) -> bool,
 ) {
-    let named = |name: &str| {
-        let mut connection =
-            fields.iter().filter(|field| field.name.eq_ignore_ascii_case("Connection"));
-        connection.any(|field| {
-            let mut names = field.value.split(|byte| *byte == b',');
-            names.any(|token| token.trim_ascii().eq_ignore_ascii_case(name.as_bytes()))
-        })
-    };
+    // Once: as many fields as there may be, each against as many names as a head has space for,
+    // would take its time.
+    let connection = fields.iter().filter(|field| field.name.eq_ignore_ascii_case("Connection"));
+    let names = connection.flat_map(|field| field.value.split(|byte| *byte == b','));
+    let names: BTreeSet<Vec<u8>> =
+        names.map(|name| name.trim_ascii().to_ascii_lowercase()).collect();
+    let named = |name: &str| names.contains(&name.as_bytes().to_ascii_lowercase());
     // What says how long the body is must stay, whatever `Connection` says about it.
     let framing = ["Content-Length", "Transfer-Encoding"];
     let framing = |name: &str| framing.iter().any(|one| one.eq_ignore_ascii_case(name));

@@ -177,8 +177,24 @@ fn programs_of_http_1_0_get_neither_chunks_nor_interim_responses() {
     assert!(waits.request.contains("\r\nExpect: 100-continue\r\n"));
 }
 
+/// An origin decides what the proxy looks at.
+#[test]
+fn what_connection_names_is_not_forwarded_however_much_it_names() {
+    let names = format!("Connection: {} a-name ,\r\n", ",".repeat(500)).repeat(100);
+    let answered =
+        format!("HTTP/1.1 200 OK\r\n{names}A-Name: x\r\nB: y\r\nContent-Length: 0\r\n\r\n");
+    let outcome = any(GET, &answered, false);
+    assert_eq!(
+        outcome.response,
+        "HTTP/1.1 200 OK\r\nB: y\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    );
+}
+
 #[test]
 fn what_is_no_response_is_a_bad_gateway() {
+    let interim = "HTTP/1.1 103 Early Hints\r\n\r\n".repeat(17);
+    let outcome = any(GET, &interim, false);
+    assert!(outcome.failed && outcome.response.contains("502 Bad Gateway"), "{outcome:?}");
     let long = format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "x".repeat(RESPONSE_HEAD_MAX));
     for answered in [
         "SSH-2.0-OpenSSH_9.6\r\n\r\n",
