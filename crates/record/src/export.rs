@@ -129,7 +129,8 @@ struct Connection<'a> {
     start_ms: u64,
     end_ms: u64,
     bytes: [u64; 2],
-    whole: bool,
+    /// By itself, within the window.
+    ended: bool,
 }
 
 impl Export {
@@ -311,9 +312,9 @@ impl<'a> Connection<'a> {
         };
         let (first, end) = (bytes_at(from), bytes_at(to));
         let bytes = [UP, DOWN].map(|way| end[way].saturating_sub(first[way]));
-        let whole = began >= window.from_ms && last.unix_ms <= window.to_ms;
+        let ended = last.ended && last.unix_ms <= window.to_ms;
         let [start_ms, end_ms] = [from, to].map(|at| at - window.from_ms);
-        (bytes != [0, 0]).then_some(Self { last, start_ms, end_ms, bytes, whole })
+        (bytes != [0, 0]).then_some(Self { last, start_ms, end_ms, bytes, ended })
     }
 }
 
@@ -350,7 +351,7 @@ fn flows(connections: &[Connection<'_>], measured: &mut Measured) -> Result<Stri
     measured.left_out = connections.len().saturating_sub(FLOWS_MAX) as u64;
     let mut text = String::new();
     for (n, connection) in connections.iter().take(FLOWS_MAX).enumerate() {
-        let Connection { last, start_ms, end_ms, bytes, whole } = connection;
+        let Connection { last, start_ms, end_ms, bytes, ended } = connection;
         let name = format!("{}{}", last.kind.name(), n + 1);
         let _ = writeln!(text, "\n[[flow]]\nname = \"{name}\"\nstart = \"{start_ms}ms\"");
         let seconds = (end_ms - start_ms) as f64 / 1e3;
@@ -358,12 +359,12 @@ fn flows(connections: &[Connection<'_>], measured: &mut Measured) -> Result<Stri
         let up = bytes[UP] > bytes[DOWN];
         let both = bytes[UP].min(bytes[DOWN]) as f64 > BOTH * most as f64;
         let direction = if up { "upload" } else { "download" };
-        let ended = last.ended && *whole;
         text += &match last.kind {
             Kind::Bulk => {
                 let direction = if both { "both" } else { direction };
-                let size = if ended { format!("{most}B") } else { "unlimited".to_owned() };
-                format!("direction = \"{direction}\"\nbulk = \"{size}\"\n{}", stop(last, *end_ms))
+                let size = if *ended { format!("{most}B") } else { "unlimited".to_owned() };
+                let stop = stop(connection);
+                format!("direction = \"{direction}\"\nbulk = \"{size}\"\n{stop}")
             }
             Kind::Paced => {
                 let rate = most as f64 * 8.0 / seconds;
@@ -392,9 +393,9 @@ fn flows(connections: &[Connection<'_>], measured: &mut Measured) -> Result<Stri
     Ok(text)
 }
 
-/// When a bulk connection that did not end by itself was there last.
-fn stop(last: &ConnectionRow, end_ms: u64) -> String {
-    if last.ended { String::new() } else { format!("stop = \"{end_ms}ms\"\n") }
+/// When a bulk connection was there last that did not end by itself within the window.
+fn stop(Connection { ended, end_ms, .. }: &Connection<'_>) -> String {
+    if *ended { String::new() } else { format!("stop = \"{end_ms}ms\"\n") }
 }
 
 fn requests(connection: &Connection<'_>) -> String {

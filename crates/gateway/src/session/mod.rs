@@ -198,7 +198,7 @@ impl<N: Copy + Ord, F: Copy + Eq> Sessions<N, F> {
         id: N,
         why: ConnectError,
     ) {
-        if self.all.remove(&id).is_some() {
+        if self.forget(id).is_some() {
             self.refused += 1;
             near.refuse(now, id, why);
         }

@@ -270,9 +270,11 @@ fn resets_pass_through_both_ways() {
 #[test]
 fn a_refusal_passes_through() {
     let mut world = World::new();
+    world.sessions.remember_finished();
     let program = world.connect(NOBODY);
     world.wait(50);
     assert_eq!(world.closed(&world.kernel_heard, program), Some(CloseReason::Refused));
+    assert_eq!(world.sessions.take_finished().len(), 1, "whoever follows it need not any more");
     assert_eq!(world.sessions.totals(), (1, 1));
     world.is_clean();
 }

@@ -48,6 +48,9 @@ fn connections_become_what_they_looked_like() {
     // Of a long one, what it carried within the window, as far as its rows say.
     rows.push(Row::Connection(connection_row(1, 2, 60, [0, 50_000_000])));
     rows.push(Row::Connection(connection_row(1, 12, 70, [0, 60_000_000])));
+    // One that began before and ended within is as large as what came within.
+    let over = ConnectionRow { ended: true, ..connection_row(4, 3, 60, [0, 30_000_000]) };
+    rows.push(Row::Connection(over));
     let asks = ConnectionRow {
         ended: true,
         kind: Kind::Requests,
@@ -66,6 +69,7 @@ fn connections_become_what_they_looked_like() {
         "[host.server]",
         "congestion = \"bbr\"",
         "name = \"bulk1\"\nstart = \"0ms\"\ndirection = \"download\"\nbulk = \"unlimited\"",
+        "bulk = \"1500000B\"",
         "request = { size = \"100000B\", request = \"200B\", think = \"1000ms\", count = 5 }",
         "paced = { rate = \"64000bps\", message = \"800B\" }",
     ] {
