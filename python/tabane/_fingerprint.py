@@ -11,9 +11,11 @@ import enum
 import functools
 import hashlib
 import sys
+import sysconfig
 import types
 from collections.abc import Iterable, Mapping
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -230,13 +232,25 @@ def _installed(module: str, where: str) -> str:
 def _version(module: str) -> str | None:
     """The version of what a module belongs to; none of one's own, which may change without."""
     top = module.partition(".")[0]
-    if top == "tabane" or top in sys.stdlib_module_names:
+    if top == "tabane" or _is_standard(top):
         return "of this program"
     file = str(getattr(sys.modules.get(top), "__file__", None) or "")
     if "site-packages" not in file and "dist-packages" not in file:
         return None
     names = sorted(set(_distributions().get(top, [])))
     return " ".join(f"{name} {metadata.version(name)}" for name in names) or None
+
+
+def _is_standard(top: str) -> bool:
+    """Whether a module is Python's own, and not a file of one's own with such a name."""
+    if top not in sys.stdlib_module_names:
+        return False
+    file = getattr(sys.modules.get(top), "__file__", None)
+    if file is None:
+        return True
+    places = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib")}
+    inside = any(Path(file).resolve().is_relative_to(Path(place).resolve()) for place in places)
+    return inside and "site-packages" not in file and "dist-packages" not in file
 
 
 @functools.cache

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 
 import tabane
+from tabane import _fingerprint
 
 TWO = tabane.Scenario(
     duration="10s",
@@ -223,6 +225,16 @@ def test_what_is_there_twice_is_refused(tmp_path: Path) -> None:
         with pytest.raises(tabane.ScenarioError, match=message):
             tabane.sweep(TWO, over, seeds=seeds, progress=False, cache=tmp_path)
     assert list(tmp_path.rglob("*.json")) == []
+
+
+def test_a_file_of_ones_own_is_not_taken_for_pythons(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert [_fingerprint._version(name) for name in ("sys", "json")] == ["of this program"] * 2
+    own = types.ModuleType("sched")
+    own.__file__ = str(tmp_path / "sched.py")
+    monkeypatch.setitem(sys.modules, "sched", own)
+    assert _fingerprint._version("sched") is None
 
 
 def test_an_executor_that_is_none_is_refused() -> None:
