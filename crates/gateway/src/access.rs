@@ -99,6 +99,11 @@ impl Access {
         Ok(Self { entries, deny_ports, own, own_open: Kind::Own.is_open(config) })
     }
 
+    /// The server's addresses are others now.
+    pub(crate) fn set_own(&mut self, own: Vec<IpAddr>) {
+        self.own = own;
+    }
+
     /// Whether an address may be reached, over TCP or UDP.
     ///
     /// # Errors
@@ -135,7 +140,7 @@ impl Access {
     }
 }
 
-/// The addresses of this machine, for [`Access::new`]; none if they cannot be listed.
+/// The addresses of this machine, for [`Access::new`] and [`Access::set_own`]; none if they cannot be listed.
 #[must_use]
 pub(crate) fn own_addresses() -> Vec<IpAddr> {
     let interfaces = getifaddrs::getifaddrs().into_iter().flatten();

@@ -17,6 +17,8 @@ use tabane_engine::mptcp::{Connection, Policy};
 pub(crate) const PORT: u16 = 1;
 /// Longest document, bytes; what is longer is refused.
 pub(crate) const LENGTH_MAX: usize = 256 << 10;
+/// Destinations and ports of its rules: each datagram and connection is compared with all of them.
+const ENTRIES_MAX: usize = 1024;
 
 /// Policies from the server to a client. What goes by a name holds for nothing there: see
 /// [`PolicyOverride`].
@@ -48,6 +50,12 @@ impl PolicyRequests {
         let down = policy_requests.down.or(own);
         let named = |rule: &Rule| rule.names.is_empty();
         let rules: Vec<Rule> = policy_requests.rule.into_iter().filter(named).collect();
+        let entries = rules.iter().map(|rule| rule.destinations.len() + rule.ports.len());
+        if entries.sum::<usize>() > ENTRIES_MAX {
+            return Err(format!(
+                "rules of a client have at most {ENTRIES_MAX} destinations and ports"
+            ));
+        }
         for policies in rules.iter().map(|rule| &rule.down).chain([&down]) {
             policies.check().map_err(|error| error.to_string())?;
         }

@@ -11,7 +11,7 @@ use crate::config::{ClientConfig, LanConfig, PathConfig, WhenDown};
 use crate::model::{EventKind, LanInterface, LanStatus};
 use crate::tun::packets::{Counts, prohibited};
 use crate::tun::{LanHosts, on_link};
-use crate::udp::{Nat, Refused, Sides, fragment};
+use crate::udp::{ByUse, Nat, Refused, Sides, fragment};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -27,6 +27,7 @@ pub(super) struct LanSide {
     fragment_id: u32,
     /// When each was heard of last.
     hosts: BTreeMap<IpAddr, Instant>,
+    hosts_by_use: ByUse<(), IpAddr>,
     /// Datagrams that were refused because there were too many sources.
     full: u64,
     /// And because no path worked.
@@ -66,6 +67,7 @@ impl LanSide {
             nat: Nat::of_hosts(FIRST_PORT, SOURCES_MAX),
             fragment_id: 0,
             hosts: BTreeMap::new(),
+            hosts_by_use: ByUse::new(),
             full: 0,
             no_path: 0,
             down: None,
@@ -110,10 +112,15 @@ impl LanSide {
             return;
         }
         if self.hosts.len() >= HOSTS_MAX && !self.hosts.contains_key(&source) {
-            let oldest = self.hosts.iter().min_by_key(|(_, last)| **last).map(|(host, _)| *host);
-            oldest.map(|host| self.hosts.remove(&host));
+            let last = |host| self.hosts.get(&host).copied().unwrap_or_default();
+            if let Some((_, oldest)) = self.hosts_by_use.oldest((), last) {
+                self.hosts.remove(&oldest);
+                self.hosts_by_use.remove((), oldest);
+            }
         }
-        self.hosts.insert(source, now);
+        if self.hosts.insert(source, now).is_none() {
+            self.hosts_by_use.insert(now, (), source);
+        }
     }
 
     /// A datagram or echo request as it leaves, and where to; `None` if it is not carried.

@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use tabane_engine::Instant;
 use tabane_net::wireguard::{
-    FourTuple, OVERHEAD, Opened, PeerId, Peers, PeersConfig, PeersCounters, Sealed, UdpPort,
-    seal_space,
+    FourTuple, OVERHEAD, Opened, PeerId, Peers, PeersConfig, PeersCounters, PublicKey, Sealed,
+    UdpPort, seal_space,
 };
 
 pub(super) struct ClientSessions {
@@ -104,13 +104,26 @@ impl ClientSessions {
         let preshared = client.preshared_key.as_deref().map(str::parse::<Key>).transpose()?;
         let preshared = preshared.map(|key| *key.bytes());
         let mut session = ClientSession::new(config, client, self.network)?;
-        for (path, key) in PathIndex::enumerate(client.keys.iter().take(PATHS_MAX)) {
-            let peer = self.peers.add(keys::public(key)?, preshared);
-            let peer = peer.map_err(|error| {
-                ServerError::Config(format!("key {path} of client {}: {error}", client.name))
-            })?;
-            self.owners.insert(peer, (at, path));
-            session.peers[path] = Some(peer);
+        let keys: Result<Vec<PublicKey>, _> =
+            client.keys.iter().take(PATHS_MAX).map(|key| keys::public(key)).collect();
+        for (path, key) in PathIndex::enumerate(keys?) {
+            match self.peers.add(key, preshared) {
+                Ok(peer) => {
+                    self.owners.insert(peer, (at, path));
+                    session.peers[path] = Some(peer);
+                }
+                Err(error) => {
+                    // None of its keys may lead to who gets this place next.
+                    for peer in session.peers.into_iter().flatten() {
+                        self.owners.remove(&peer);
+                        self.peers.remove(peer);
+                    }
+                    let name = &client.name;
+                    return Err(ServerError::Config(format!(
+                        "key {path} of client {name}: {error}"
+                    )));
+                }
+            }
         }
         self.by_number.insert(session.number, at);
         match self.all.get_mut(at.get()) {

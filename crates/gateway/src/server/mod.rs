@@ -63,6 +63,9 @@ pub struct Server {
     request_channel: RequestSender,
 }
 
+/// Addresses come and go: clients must not get to a new one of the server.
+const OWN_EVERY: Duration = Duration::from_secs(5);
+
 /// Everything but what waits.
 struct Core {
     config: ServerConfig,
@@ -99,6 +102,8 @@ struct Core {
     stopped: bool,
     /// When it last said that there are no ports.
     said_no_port: Option<Instant>,
+    /// When this machine's addresses were looked at.
+    own_looked_at: Instant,
 }
 
 /// Reads the configuration again; an error is for people.
@@ -195,6 +200,7 @@ impl Server {
             next_tick: Instant::ZERO,
             stopped: false,
             said_no_port: None,
+            own_looked_at: Instant::ZERO,
         };
         let mut server = Self { reactor, core, request_channel };
         server.core.start_enrolment();
@@ -407,6 +413,14 @@ impl Core {
         self.names.expire(now);
         self.answer_names(now);
         self.tick_enrolment(now);
+        if now >= self.own_looked_at + OWN_EVERY {
+            self.own_looked_at = now;
+            let own = own_addresses();
+            // None is that they cannot be listed now.
+            if !own.is_empty() {
+                self.access.set_own(own);
+            }
+        }
         self.flush();
     }
 }

@@ -7,25 +7,25 @@ use tabane_engine::Instant;
 /// Flows `F` of groups `G`, by their last use. A use is not noted here when it happens, which is
 /// for each packet, but when the flow would be the oldest.
 #[derive(Debug)]
-pub(super) struct ByUse<G, F> {
+pub(crate) struct ByUse<G, F> {
     groups: BTreeMap<G, BTreeSet<(Instant, F)>>,
     /// What a flow is in its group as.
     noted: BTreeMap<F, Instant>,
 }
 
 impl<G: Ord + Copy, F: Ord + Copy> ByUse<G, F> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { groups: BTreeMap::new(), noted: BTreeMap::new() }
     }
 
     /// A new one, used now.
-    pub(super) fn insert(&mut self, now: Instant, group: G, flow: F) {
+    pub(crate) fn insert(&mut self, now: Instant, group: G, flow: F) {
         self.groups.entry(group).or_default().insert((now, flow));
         self.noted.insert(flow, now);
     }
 
     /// It is over.
-    pub(super) fn remove(&mut self, group: G, flow: F) {
+    pub(crate) fn remove(&mut self, group: G, flow: F) {
         let Some(noted) = self.noted.remove(&flow) else { return };
         if let Some(flows) = self.groups.get_mut(&group) {
             flows.remove(&(noted, flow));
@@ -36,13 +36,13 @@ impl<G: Ord + Copy, F: Ord + Copy> ByUse<G, F> {
     }
 
     /// How many a group has.
-    pub(super) fn count(&self, group: G) -> usize {
+    pub(crate) fn count(&self, group: G) -> usize {
         self.groups.get(&group).map_or(0, BTreeSet::len)
     }
 
     /// The one that was used longest ago, and when; `last` says when one was used. Each use is
     /// made up for once, however often this is asked.
-    pub(super) fn oldest(&mut self, group: G, last: impl Fn(F) -> Instant) -> Option<(Instant, F)> {
+    pub(crate) fn oldest(&mut self, group: G, last: impl Fn(F) -> Instant) -> Option<(Instant, F)> {
         let flows = self.groups.get_mut(&group)?;
         loop {
             let (noted, flow) = *flows.first()?;

@@ -35,6 +35,7 @@ mod sent;
 mod tag;
 mod wants;
 
+pub(crate) use by_use::ByUse;
 pub(crate) use dispatcher::{DatagramCounters, DatagramPath, Dispatcher, Outcome, PREFERRED, role};
 pub(crate) use filter::Counters as FilterCounters;
 pub(crate) use filter::Filter;

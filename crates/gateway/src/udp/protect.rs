@@ -54,6 +54,8 @@ type Copy = (u16, Option<PathId>, bool, Vec<u8>);
 
 /// Packets kept; a third of a second of most calls. What is older is of no use to a call.
 const KEPT_MAX: usize = 16;
+/// And their bytes: those of a call of video. A peer can have thousands of flows.
+const BYTES_MAX: usize = 24 << 10;
 const KEPT: Duration = Duration::from_millis(400);
 /// A path that is not proved otherwise is shunned for so long.
 const SHUN_MAX: Duration = Duration::from_secs(5);
@@ -106,7 +108,11 @@ impl Protection {
     /// A packet has its number, and leaves by `path`.
     pub(super) fn sent(&mut self, now: Instant, number: u16, path: Option<PathId>, packet: &[u8]) {
         let old = |sent: &Sent| now.saturating_since(sent.at) > KEPT;
-        while self.sent.len() >= KEPT_MAX || self.sent.front().is_some_and(old) {
+        let kept = |sent: &VecDeque<Sent>| sent.iter().map(|one| one.packet.len()).sum::<usize>();
+        while self.sent.len() >= KEPT_MAX
+            || self.sent.front().is_some_and(old)
+            || kept(&self.sent) + packet.len() > BYTES_MAX && !self.sent.is_empty()
+        {
             self.sent.pop_front();
         }
         let packet = packet.to_vec();

@@ -156,7 +156,7 @@ mod tests {
     fn links_are_found_by_what_paths_name() {
         let on = |device: &str, address: &str| {
             let source: IpAddr = address.parse().unwrap();
-            OnLink { prefix: Prefix::new(source, 24).unwrap(), device: device.into(), source }
+            OnLink { prefix: Prefix::host(source), device: device.into(), source }
         };
         let links = [
             on("br0", "192.168.7.1"),
