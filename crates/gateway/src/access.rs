@@ -140,7 +140,8 @@ impl Access {
     }
 }
 
-/// The addresses of this machine, for [`Access::new`] and [`Access::set_own`]; none if they cannot be listed.
+/// The addresses of this machine, for [`Access::new`] and [`Access::set_own`]; none if they cannot
+/// be listed.
 #[must_use]
 pub(crate) fn own_addresses() -> Vec<IpAddr> {
     let interfaces = getifaddrs::getifaddrs().into_iter().flatten();

@@ -298,8 +298,8 @@ impl UdpPort {
     /// `false` if the datagram was dropped, because the kernel's buffer is full; `fill` may not
     /// have been called then.
     ///
-    /// A datagram that needs more space than UDP has, 65507 bytes, is dropped, too: how long a packet
-    /// is may be somebody else's choice.
+    /// A datagram that needs more space than UDP has, 65507 bytes, is dropped, too: how long a
+    /// packet is may be somebody else's choice.
     ///
     /// # Panics
     /// If `fill` returns more than `space`.
