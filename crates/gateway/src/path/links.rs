@@ -83,6 +83,7 @@ impl Links {
             table: Table::default(),
             listing: Listing::Links,
             outdated: false,
+            drops: false,
             port,
             question: 0,
             changes: Vec::new(),
@@ -159,6 +160,9 @@ struct Follower {
     /// What is being listed is outdated: all anew when it is over. A socket lists one thing at a
     /// time, and refuses a second question with EBUSY.
     outdated: bool,
+    /// The kernel has said that it lost something. It says so once, and then drops in silence until
+    /// the socket has been read empty, which while it lists is never.
+    drops: bool,
     /// Whom answers are for, and the number of the question. What is told unasked has the address
     /// and the number of whoever made the change.
     port: u32,
@@ -207,9 +211,16 @@ impl Follower {
     fn list(&mut self) -> io::Result<()> {
         self.table.begin();
         self.changes.clear();
-        self.outdated = false;
+        self.drops &= !self.is_empty()?;
+        self.outdated = self.drops;
         self.listing = Listing::Links;
         self.ask(RouteNetlinkMessage::GetLink(LinkMessage::default()))
+    }
+
+    /// Whether all that the kernel has told has been read.
+    fn is_empty(&self) -> io::Result<bool> {
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        Ok(poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&now))? == 0)
     }
 
     fn list_addresses(&mut self, listing: Listing, family: AddressFamily) -> io::Result<()> {
@@ -238,13 +249,12 @@ impl Follower {
                 // Only the kernel is believed.
                 Ok(_) => {}
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
-                    // Something was lost: all anew, and once more when that is over, since the
-                    // kernel says this once and then drops in silence until the socket has been
-                    // read empty, which while it lists is never.
-                    if self.listing == Listing::Done {
-                        self.list()?;
+                    // Something was lost: all anew.
+                    self.drops = true;
+                    match self.listing {
+                        Listing::Done => self.list()?,
+                        _ => self.outdated = true,
                     }
-                    self.outdated = true;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
