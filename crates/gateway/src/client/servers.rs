@@ -36,10 +36,9 @@ pub(super) struct Servers {
 
 /// Whether two entries are of one server, wherever it is.
 fn is_same(one: &ServerEntry, other: &ServerEntry) -> bool {
-    let keys = |entry: &ServerEntry| {
-        (entry.public_key.clone(), entry.preshared_key.clone(), entry.key_version)
-    };
-    keys(one) == keys(other)
+    one.public_key == other.public_key
+        && one.preshared_key == other.preshared_key
+        && one.key_version == other.key_version
 }
 
 /// Between questions for an address that is not found.

@@ -524,7 +524,8 @@ impl Monitor {
     }
 
     fn restart_mtu(&mut self, limit: u16) {
-        self.mtu.restart(self.now, self.config.mtu.unwrap_or(limit));
+        let fixed = self.config.mtu;
+        self.mtu.restart(self.now, fixed.unwrap_or(limit), fixed.is_some());
     }
 
     fn why_not_yet(&self) -> Reason {

@@ -115,9 +115,9 @@ impl MtuSearch {
         }
     }
 
-    /// Begins again: the path may be another one.
-    pub(super) fn restart(&mut self, now: Instant, limit: u16) {
-        *self = Self::new(now, limit, self.fixed);
+    /// Begins again: the path may be another one, or what is wanted of it.
+    pub(super) fn restart(&mut self, now: Instant, limit: u16, fixed: bool) {
+        *self = Self::new(now, limit, fixed);
     }
 
     /// Confirms what was found soon: large packets may be getting lost.
@@ -362,7 +362,7 @@ mod tests {
         let mut fixed = MtuSearch::new(now, 1400, true);
         fixed.too_big(now, 1380);
         assert_eq!(fixed.mtu(), 1380);
-        fixed.restart(now, 1400);
+        fixed.restart(now, 1400, true);
         assert_eq!(fixed.mtu(), 1400);
     }
 

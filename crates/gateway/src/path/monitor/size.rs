@@ -1,6 +1,6 @@
 //! What a path carries, as told by those who use it.
 
-use super::{BASE, LinkState, MIN_GAP, Monitor, MtuSearch};
+use super::{BASE, LinkState, MIN_GAP, Monitor};
 use tabane_engine::{Duration, Instant};
 
 impl Monitor {
@@ -15,7 +15,7 @@ impl Monitor {
                 LinkState::Ready { limit } => limit,
                 LinkState::Absent(_) => BASE,
             };
-            self.mtu = MtuSearch::new(self.now, mtu.unwrap_or(limit), mtu.is_some());
+            self.restart_mtu(limit);
         }
         if self.next_probe > self.now + self.interval() {
             self.next_probe = self.now;
