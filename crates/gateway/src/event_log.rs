@@ -4,7 +4,6 @@
 use crate::model::{AgentEvent, EventKind};
 use std::collections::VecDeque;
 use std::fmt;
-use std::time::{SystemTime, UNIX_EPOCH};
 use tabane_engine::{Duration, Instant};
 use tabane_net::Clock;
 
@@ -71,7 +70,7 @@ impl EventLog {
         }
         let event = AgentEvent {
             seq: self.last,
-            unix_ms: unix_ms(self.clock.wall_origin(), now),
+            unix_ms: self.unix_ms(now),
             kind,
             path: path.map(str::to_owned),
             client: client.map(str::to_owned),
@@ -86,7 +85,7 @@ impl EventLog {
     /// The wall clock then, as events have it: milliseconds since 1970.
     #[must_use]
     pub(crate) fn unix_ms(&self, now: Instant) -> u64 {
-        unix_ms(self.clock.wall_origin(), now)
+        self.clock.unix(now).as_millis() as u64
     }
 
     /// The number of the last one; 0 if there was none.
@@ -133,11 +132,6 @@ impl fmt::Debug for EventLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EventLog").field("last", &self.last).finish_non_exhaustive()
     }
-}
-
-fn unix_ms(origin: SystemTime, now: Instant) -> u64 {
-    let origin = origin.duration_since(UNIX_EPOCH).unwrap_or_default();
-    origin.as_millis() as u64 + now.0 / 1_000_000
 }
 
 #[cfg(test)]

@@ -86,13 +86,19 @@ impl<K> Hook<K> {
     }
 
     /// A connection has ended.
-    pub(crate) fn ended<I>(&mut self, at: (Instant, u64), one: &Finished<I>, policies: Arc<str>) {
+    pub(crate) fn ended<I>(
+        &mut self,
+        at: (Instant, u64),
+        one: &Finished<I>,
+        (policies, owner): (Arc<str>, Arc<str>),
+    ) {
         let last = ConnectionReading {
             id: one.number,
             age: at.0.saturating_since(one.since),
             bytes: one.passed,
             policies,
             target: self.target(&one.target),
+            owner,
             ..ConnectionReading::default()
         };
         self.recorder.ended(at, &last);

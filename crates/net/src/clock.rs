@@ -3,7 +3,7 @@
 //! The only place of the data plane that reads a clock. Threads that share a [`Clock`] agree on
 //! the origin.
 
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 use tabane_engine::Instant;
 
 /// A clock whose origin is the moment it was made.
@@ -34,6 +34,15 @@ impl Clock {
     #[must_use]
     pub fn wall(&self) -> SystemTime {
         SystemTime::now()
+    }
+
+    /// What the wall clock says now of the moment `at`, since 1970. It may be set while the agent
+    /// runs (a board without a clock of its own begins in 1970), and goes on while a machine is
+    /// suspended, when this clock stands still: what is to be remembered is of this time.
+    #[must_use]
+    pub fn unix(&self, at: Instant) -> std::time::Duration {
+        let now = self.wall().duration_since(UNIX_EPOCH).unwrap_or_default();
+        now.saturating_sub(self.now().saturating_since(at).into())
     }
 
     /// The wall clock at the origin.

@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 /// What a file begins with; the version and who wrote it follow.
 pub(crate) const MAGIC: &[u8] = b"tabane-record\n";
-/// Of this format.
-pub(crate) const VERSION: u8 = 1;
+/// Of this format. In version 1 connections have no owner.
+pub(crate) const VERSION: u8 = 2;
 /// Bytes of the head.
 pub(crate) const HEAD: usize = MAGIC.len() + 2;
 /// Longest payload of a block that is read: a damaged length is not believed.
@@ -138,11 +138,13 @@ impl Encoder {
     fn connection(&mut self, row: &ConnectionRow) {
         let since = self.since(row.unix_ms);
         let (policies, target) = (self.name(&row.policies), self.name(&row.target));
+        let owner = (!row.owner.is_empty()).then(|| self.name(&row.owner));
         let kind = Kind::ALL.iter().position(|kind| *kind == row.kind).unwrap_or(0) as u8;
         let out = &mut self.bytes;
         out.push(CONNECTION);
         put(out, since);
-        out.push(u8::from(row.ended) | kind << 1 | u8::from(row.rtt_us.is_some()) << 3);
+        let flags = u8::from(row.ended) | kind << 1 | u8::from(row.rtt_us.is_some()) << 3;
+        out.push(flags | u8::from(owner.is_some()) << 4);
         for number in [row.id, row.age_ms, row.bytes[0], row.bytes[1]] {
             put(out, number);
         }
@@ -152,8 +154,9 @@ impl Encoder {
         for rtt in row.rtt_us.into_iter().flatten() {
             put(out, u64::from(rtt) / STEP_US);
         }
-        put(out, policies);
-        put(out, target);
+        for name in [Some(policies), Some(target), owner].into_iter().flatten() {
+            put(out, name);
+        }
     }
 }
 
@@ -305,10 +308,10 @@ impl Decoder<'_> {
     fn path(&mut self) -> Option<Row> {
         let unix_ms = self.since()?;
         let (number, path) = self.name()?;
-        let lasts_ms = u32::try_from(self.signed()? + 100).ok()?;
+        let lasts_ms = u32::try_from(self.signed()?.checked_add(100)?).ok()?;
         let flags = self.byte()?;
         let mut last = self.paths.get(&number).copied().unwrap_or_default();
-        let time = |steps: u64| u32::try_from(steps * STEP_US).ok();
+        let time = |steps: u64| u32::try_from(steps.checked_mul(STEP_US)?).ok();
         let rtt_us = match flags & 2 {
             0 => None,
             _ => Some(time(self.difference(&mut last.rtt)?)?),
@@ -356,6 +359,7 @@ impl Decoder<'_> {
         let mut time = || u32::try_from(self.number()?.checked_mul(STEP_US)?).ok();
         let rtt_us = if flags & 8 != 0 { Some([time()?, time()?]) } else { None };
         let (policies, target) = (self.name()?.1, self.name()?.1);
+        let owner = if flags & 16 != 0 { self.name()?.1 } else { "".into() };
         let ended = flags & 1 != 0;
         Some(Row::Connection(ConnectionRow {
             unix_ms,
@@ -370,6 +374,7 @@ impl Decoder<'_> {
             rtt_us,
             policies,
             target,
+            owner,
         }))
     }
 }

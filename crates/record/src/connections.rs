@@ -14,7 +14,7 @@ use tabane_engine::{Duration, Instant};
 /// Connections followed at a time; of others, only what they were at their end is known.
 pub(crate) const TRACKED: usize = 4096;
 /// A connection that lasts has a row this often.
-const EVERY: Duration = Duration::from_secs(10);
+pub(crate) const EVERY: Duration = Duration::from_secs(10);
 /// Buckets of round-trip times, each 5 % wider than the one before it, from 50 us on: to 12 s.
 const BUCKETS: usize = 256;
 const NARROWEST_US: f64 = 50.0;
@@ -44,6 +44,8 @@ pub struct ConnectionReading {
     pub policies: Arc<str>,
     /// Where it goes, if it may be said.
     pub target: Arc<str>,
+    /// At a server: the client, as the names of its paths have it.
+    pub owner: Arc<str>,
 }
 
 /// Follows connections.
@@ -226,6 +228,7 @@ impl Tracked {
             rtt_us: self.rtts.quantile(0.5).zip(self.rtts.quantile(0.95)).map(|(a, b)| [a, b]),
             policies: last.policies.clone(),
             target: last.target.clone(),
+            owner: last.owner.clone(),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! and pauses, or a steady rate. Of one that was there before the window, what it carried within
 //! counts.
 
+use super::connections::EVERY;
 use super::trace::Trace;
 use super::{ConnectionRow, DOWN, Kind, PathRow, Row, UP, Using, policies_of};
 use serde::{Deserialize, Serialize};
@@ -145,12 +146,16 @@ impl Export {
             Measured { from_ms: window.from_ms, to_ms: window.to_ms, ..Measured::default() };
         measured.skipped =
             rows.iter().map(|row| if let Row::Skipped(rows) = row { *rows } else { 0 }).sum();
-        let (mut links, mut files) = (String::new(), Vec::new());
+        let (mut links, mut files) = (String::new(), Vec::<(String, String)>::new());
         for (path, rows) in &paths {
             let Some([up, down]) = &Trace::both(rows, span) else { continue };
             let label = path.rsplit_once('/').map_or(&**path, |(_, label)| label);
-            let safe: String =
+            let mut safe: String =
                 label.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+            // "lte-1" and "lte 1" are two links.
+            while files.iter().any(|(file, _)| *file == format!("{name}-{safe}-up.csv")) {
+                safe.push('_');
+            }
             let _ = writeln!(links, "\n[link.{}]\nmtu = {MTU}", quoted(label));
             for (way, trace) in [("up", up), ("down", down)] {
                 let file = format!("{name}-{safe}-{way}.csv");
@@ -172,7 +177,8 @@ impl Export {
             });
         }
         (measured.rtt_p50_s, measured.rtt_p95_s) = round_trips(&paths);
-        let connections = connections(rows, window);
+        let owner = paths.keys().find_map(|path| Some(path.rsplit_once('/')?.0));
+        let connections = connections(rows, window, owner);
         let flows = flows(&connections, &mut measured)?;
         let scenario = format!(
             "{}{}{links}\n[path]\n{}{flows}",
@@ -267,17 +273,23 @@ fn round_trips(paths: &Paths<'_>) -> (Option<f64>, Option<f64>) {
 }
 
 /// What each connection did within the window. Its bytes at the window's ends are interpolated
-/// between its rows, of which the next ones outside may be given, too.
-fn connections<'a>(rows: &'a [Row], window: &Window) -> Vec<Connection<'a>> {
+/// between its rows, of which the next ones outside may be given, too. At a server, those of
+/// `owner`, and those of which it is not known whose they were.
+fn connections<'a>(rows: &'a [Row], window: &Window, owner: Option<&str>) -> Vec<Connection<'a>> {
     // Ids count from the agent's start, so a later run has others of the same number.
     let mut all: BTreeMap<(u64, u64), Vec<&ConnectionRow>> = BTreeMap::new();
-    let mut runs: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut runs: BTreeMap<u64, (u64, &ConnectionRow)> = BTreeMap::new();
     for row in rows {
         let Row::Connection(row) = row else { continue };
+        if !row.owner.is_empty() && owner.is_some_and(|owner| *row.owner != *owner) {
+            continue;
+        }
         let began = row.unix_ms.saturating_sub(row.age_ms);
-        let known = runs.get(&row.id).filter(|known| known.abs_diff(began) < 5_000).copied();
-        let run = known.unwrap_or(began);
-        runs.insert(row.id, run);
+        let known = runs
+            .get(&row.id)
+            .filter(|(run, last)| run.abs_diff(began) < 5_000 || goes_on(last, row));
+        let run = known.map_or(began, |(run, _)| *run);
+        runs.insert(row.id, (run, row));
         all.entry((row.id, run)).or_default().push(row);
     }
     let mut all: Vec<_> = all
@@ -286,6 +298,14 @@ fn connections<'a>(rows: &'a [Row], window: &Window) -> Vec<Connection<'a>> {
         .collect();
     all.sort_by_key(|connection| std::cmp::Reverse(connection.bytes[UP] + connection.bytes[DOWN]));
     all
+}
+
+/// Whether a row is the next one of a connection although its beginning seems to be another: the
+/// machine was suspended between the two, or its clock was set.
+fn goes_on(last: &ConnectionRow, next: &ConnectionRow) -> bool {
+    let more = [UP, DOWN].iter().all(|way| next.bytes[*way] >= last.bytes[*way]);
+    let every = EVERY.0 / 1_000_000 * 4 / 5;
+    !last.ended && more && last.age_ms >= every && next.age_ms >= last.age_ms + every
 }
 
 impl<'a> Connection<'a> {

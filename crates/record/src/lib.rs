@@ -123,6 +123,8 @@ pub struct ConnectionRow {
     pub policies: Arc<str>,
     /// Where it went; only if the configuration asks for names.
     pub target: Arc<str>,
+    /// Of a server's recording: whose it was, as its paths have it; empty if it is not known.
+    pub owner: Arc<str>,
 }
 
 /// What a connection looks like.

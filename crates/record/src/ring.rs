@@ -286,7 +286,7 @@ impl Contents {
             return Ok(());
         };
         let (magic, version) = (&head[..MAGIC.len()], head[MAGIC.len()]);
-        if magic != MAGIC || version != VERSION {
+        if magic != MAGIC || !(1..=VERSION).contains(&version) {
             return Err(ReadError::Version(file.path.clone(), version));
         }
         let role = if head[HEAD - 1] == 0 { Role::Client } else { Role::Server };

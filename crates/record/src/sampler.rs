@@ -88,24 +88,24 @@ struct Path {
     busy: Instant,
 }
 
-/// Bytes that may be written.
+/// Bytes that may be written; what was written beyond them at once is owed.
 #[derive(Debug)]
 struct Budget {
-    left: u64,
+    left: i64,
     at: Instant,
 }
 
 impl Default for Budget {
     fn default() -> Self {
-        Self { left: RESERVE, at: Instant::ZERO }
+        Self { left: RESERVE as i64, at: Instant::ZERO }
     }
 }
 
 impl Budget {
     fn grow(&mut self, now: Instant) {
-        let more = (now.saturating_since(self.at).as_secs_f64() * BUDGET as f64) as u64;
+        let more = (now.saturating_since(self.at).as_secs_f64() * BUDGET as f64) as i64;
         if more > 0 {
-            self.left = (self.left + more).min(RESERVE);
+            self.left = (self.left + more).min(RESERVE as i64);
             self.at = now;
         }
     }
@@ -126,7 +126,7 @@ impl Sampler {
 
     /// Rows were written: so many bytes.
     pub(crate) fn wrote(&mut self, bytes: u64) {
-        self.budget.left = self.budget.left.saturating_sub(bytes);
+        self.budget.left -= i64::try_from(bytes).unwrap_or(i64::MAX >> 1);
     }
 
     /// What is known of all paths and of some connections at `now`, which is `unix_ms` after 1970:
@@ -156,7 +156,7 @@ impl Sampler {
         for row in self.connections.take((now, unix_ms), connections, rtt) {
             self.put_connection(&mut rows, row, room);
         }
-        if self.skipped > 0 && self.budget.left > RESERVE / 4 {
+        if self.skipped > 0 && self.budget.left > RESERVE as i64 / 4 {
             rows.push(Row::Skipped(std::mem::take(&mut self.skipped)));
         }
         rows
@@ -226,10 +226,10 @@ impl Sampler {
         &mut self,
         mut due: Vec<(Instant, Arc<str>, PathReading)>,
     ) -> Vec<(Arc<str>, PathReading)> {
-        if self.budget.left == 0 {
+        if self.budget.left <= 0 {
             self.skipped += due.len() as u64;
             due.clear();
-        } else if self.budget.left < RESERVE / 2 && due.len() > IN_TURN {
+        } else if self.budget.left < RESERVE as i64 / 2 && due.len() > IN_TURN {
             due.sort_by_key(|(since, ..)| *since);
             due.truncate(IN_TURN);
         }
@@ -337,6 +337,33 @@ mod tests {
         let down = PathReading { up: false, ..reading(200, 250_000) };
         let down = path_rows(sampler.take(at(20_100), [("wifi".into(), down)], []));
         assert!(down.len() == 1 && !down[0].up);
+    }
+
+    #[test]
+    fn thousands_of_connections_keep_within_the_budget() {
+        let (mut sampler, mut encoder) = (Sampler::default(), Encoder::default());
+        let (mut bytes, hours) = (0, 2);
+        for tick in 1..=hours * 360 {
+            let all = (0..1000).map(|id| ConnectionReading {
+                id,
+                age: Duration::from_secs(tick * 10),
+                bytes: [tick * 1000, tick * 100_000 + id],
+                ..ConnectionReading::default()
+            });
+            for row in sampler.take(at(tick * 10_000), [], all) {
+                // Forty times what it takes: the reserve is used up sooner.
+                let took = encoder.add(&row) as u64 * 40;
+                sampler.wrote(took);
+                bytes += took;
+            }
+            if encoder.len() > 4096 {
+                encoder.finish();
+            }
+        }
+        let may = RESERVE + hours * 3600 * BUDGET;
+        assert!(bytes > RESERVE, "{bytes}");
+        // All that are due at one time go beyond it, once.
+        assert!(bytes < may + RESERVE, "{bytes} of {may}");
     }
 
     #[test]

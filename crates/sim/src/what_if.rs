@@ -6,6 +6,7 @@
 //! 1987). Results over seeds then vary by what chance does on the links and by what is not known
 //! of them.
 
+use crate::link::conditions::SHORTEST;
 use crate::link::conditions::{Condition, RateIs};
 use crate::link::{ConditionsConfig, Series};
 use crate::observe::{FlowIdx, HostIdx, Layout, Observer, Wants};
@@ -83,17 +84,35 @@ pub fn with_unseen(
     Ok(plan)
 }
 
+/// A series whose rate has another factor in each time without sight. Rows begin where that begins
+/// and ends: the series may have none there.
 fn varied(series: &Series, unseen: &[Unseen], factors: &[f64]) -> Series {
-    let rows = series.rows().iter().map(|&(at, condition)| {
-        let within = unseen.partition_point(|one| one.from <= at).checked_sub(1);
-        let factor = within.filter(|n| at < unseen[*n].to).map_or(1.0, |n| factors[n]);
+    let mut rows = series.rows().to_vec();
+    for at in unseen.iter().flat_map(|one| [one.from, one.to]) {
+        let after = rows.partition_point(|(begin, _)| *begin <= at);
+        let far = |row: Option<&(Duration, Condition)>| {
+            row.is_none_or(|(begin, _)| begin.0.abs_diff(at.0) >= SHORTEST.0)
+        };
+        let ended = series.period().is_some_and(|period| at + SHORTEST > period);
+        if let Some(before) = after.checked_sub(1)
+            && far(rows.get(before))
+            && far(rows.get(after))
+            && !ended
+        {
+            rows.insert(after, (at, rows[before].1));
+        }
+    }
+    let row = |(at, condition): (Duration, Condition)| {
+        // A row that stands for the beginning may be a little before it.
+        let within = unseen.partition_point(|one| one.from < at + SHORTEST).checked_sub(1);
+        let factor = within.filter(|n| at + SHORTEST <= unseen[*n].to).map_or(1.0, |n| factors[n]);
         let rate = match condition.rate {
             RateIs::Bps(bps) => RateIs::Bps((bps as f64 * factor) as u64),
             other => other,
         };
         (at, Condition { rate, ..condition })
-    });
-    Series::new(rows.collect(), series.period())
+    };
+    Series::new(rows.into_iter().map(row).collect(), series.period())
 }
 
 /// Runs it.
@@ -212,16 +231,20 @@ mod tests {
         let series = "time_s,rate_mbps\n0,10\n2,20\n4,10\n";
         let series = Series::parse(series).unwrap();
         let at = Duration::from_secs;
-        let unseen = [Unseen { from: at(2), to: at(4), sd: 0.5 }];
-        let rates = |factor: f64| {
-            let varied = varied(&series, &unseen, &[factor]);
-            let rate = |row: &(Duration, Condition)| match row.1.rate {
-                RateIs::Bps(bps) => bps,
+        let rates = |from: Duration, to: Duration, factor: f64| {
+            let varied = varied(&series, &[Unseen { from, to, sd: 0.5 }], &[factor]);
+            let row = |row: &(Duration, Condition)| match row.1.rate {
+                RateIs::Bps(bps) => (row.0.as_secs_f64(), bps / 1_000_000),
                 other => panic!("{other:?}"),
             };
-            varied.rows().iter().map(rate).collect::<Vec<_>>()
+            varied.rows().iter().map(row).collect::<Vec<_>>()
         };
-        assert_eq!(rates(0.5), [10_000_000, 10_000_000, 10_000_000]);
-        assert_eq!(rates(2.0), [10_000_000, 40_000_000, 10_000_000]);
+        assert_eq!(rates(at(2), at(4), 0.5), [(0.0, 10), (2.0, 10), (4.0, 10)]);
+        assert_eq!(rates(at(2), at(4), 2.0), [(0.0, 10), (2.0, 40), (4.0, 10)]);
+        // It may begin and end where the series has no row.
+        let between = [(0.0, 10), (1.0, 20), (2.0, 40), (3.0, 20), (4.0, 10)];
+        assert_eq!(rates(at(1), at(3), 2.0), between);
+        let little = Duration::from_micros(50);
+        assert_eq!(rates(at(2) + little, at(4) + little, 2.0), [(0.0, 10), (2.0, 40), (4.0, 10)]);
     }
 }

@@ -10,7 +10,6 @@ use crate::request_channel::{Answer, Request};
 use crate::session::Snapshot;
 use crate::snapshots;
 use crate::udp::DatagramCounters;
-use std::time::UNIX_EPOCH;
 use tabane_engine::{ConnId, Instant};
 
 impl Core {
@@ -84,7 +83,7 @@ impl Core {
             connections_total: total + self.refused,
             refused_total: refused + self.refused,
             udp_flows: self.datagrams.len() as u64,
-            clock_ahead_ms: self.clock_ahead_ms(now),
+            clock_ahead_ms: self.clock_ahead_ms(),
             tun: self.host.as_ref().map(|host| host.status(now)),
             record_counters: self.bond.record_counters.as_ref().map(|record_counters| {
                 let mut all = RecordTotals::default();
@@ -108,11 +107,10 @@ impl Core {
     }
 
     /// By the path whose answers take the least time.
-    fn clock_ahead_ms(&self, now: Instant) -> Option<f64> {
+    fn clock_ahead_ms(&self) -> Option<f64> {
         let told = self.tunnels.all().iter().filter_map(|tunnel| tunnel.monitor().far());
         let far = told.min_by_key(|far| far.within)?;
-        let wall = self.clock.wall().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let ours = wall.as_secs_f64() - now.saturating_since(far.at).as_secs_f64();
+        let ours = self.clock.unix(far.at).as_secs_f64();
         Some(far.unix_ms as f64 - ours * 1e3)
     }
 

@@ -16,7 +16,6 @@ use crate::model::{EventKind, Role};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
-use std::time::UNIX_EPOCH;
 use tabane_engine::{Duration, Instant};
 
 pub(super) struct Enrolling {
@@ -112,8 +111,7 @@ impl Core {
             }
             Found::Refused(why) => (EventKind::EnrolmentRefused, why),
             Found::Resumed(theirs) => {
-                let wall = self.clock.wall().duration_since(UNIX_EPOCH).unwrap_or_default();
-                let ours = wall.as_millis() as u64;
+                let ours = self.clock.unix(now).as_millis() as u64;
                 let mut text = "the server has begun the sessions of all paths anew".to_owned();
                 if ours + CLOCK_MS < theirs {
                     let behind = (theirs - ours) / 1000;

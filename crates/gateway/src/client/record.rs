@@ -73,7 +73,7 @@ impl Core {
             return;
         }
         let policies = recording::policies(&self.rules.rest().up, &self.rules.rest().down);
-        finished.iter().for_each(|one| hook.ended(at, one, policies.clone()));
+        finished.iter().for_each(|one| hook.ended(at, one, (policies.clone(), "".into())));
     }
 
     /// Of some connections, in turn.
@@ -98,6 +98,7 @@ impl Core {
                 paths,
                 policies: policies.clone(),
                 target: hook.target(session.target),
+                owner: "".into(),
             });
         }
         // What waits for us at the far end, of whomever it is, waits for room on its path: the far

@@ -12,7 +12,6 @@ use crate::model::EventKind;
 use crate::path::{Health, PathFacts, Roles, Use};
 use crate::snapshots;
 use std::collections::BTreeMap;
-use std::time::UNIX_EPOCH;
 use tabane_engine::tcp::State;
 use tabane_engine::view::SubflowId;
 use tabane_engine::{ConnId, Instant};
@@ -149,9 +148,8 @@ impl Core {
         }
     }
 
-    /// Seconds since 1970; a clock that is set while the agent runs is not seen.
+    /// Seconds since 1970.
     pub(super) fn unix(&self, now: Instant) -> u64 {
-        let origin = self.clock.wall_origin().duration_since(UNIX_EPOCH).unwrap_or_default();
-        origin.as_secs() + now.0 / 1_000_000_000
+        self.clock.unix(now).as_secs()
     }
 }

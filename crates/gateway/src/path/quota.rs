@@ -89,6 +89,8 @@ pub(crate) const SAVE_EVERY: Duration = Duration::from_secs(30);
 const DAY: u64 = 86_400;
 /// No clock is set back by so many seconds in order.
 const FAR: u64 = 366 * DAY;
+/// 2025-01-01: a clock that says it is earlier has not been set.
+const SET: u64 = 20_089 * DAY;
 
 impl Quota {
     /// `limit` bytes in each period, of which `used` were carried before.
@@ -131,13 +133,19 @@ impl Quota {
 
     /// A clock that was set back does not give a period anew. What was carried in a period of
     /// another kind counts where that began in the present one. A period that begins years from
-    /// now comes from a clock that was wrong.
+    /// now comes from a clock that was wrong. A clock that has not been set yet says nothing: a
+    /// board that has none of its own would get a new period by each start.
     fn roll(&mut self, unix: u64) {
+        if unix < SET {
+            return;
+        }
         let since = self.period.start(self.period.number(unix));
         if self.used.since > unix + FAR {
             self.used.since = since;
         }
-        if since > self.used.since {
+        if self.used.since == 0 {
+            self.used.since = since;
+        } else if since > self.used.since {
             self.used = Used { since, ..Used::default() };
         }
     }
@@ -297,6 +305,19 @@ mod tests {
         assert_eq!(period.number(period.start(week + 1) - 1), week);
         assert_eq!("30 days".parse(), Ok(Period::Days(30)));
         assert!("0".parse::<Period>().is_err() && "week".parse::<Period>().is_err());
+    }
+
+    /// A board without a clock starts in 1970, and is told the time later.
+    #[test]
+    fn a_clock_that_is_not_set_begins_no_period() {
+        let mut quota = Quota::new(100, Period::Month, Used::default());
+        quota.add(5, 30);
+        quota.add(NOVEMBER, 30);
+        assert_eq!(quota.left(NOVEMBER), 40, "what was carried before the time was known");
+        let mut quota = Quota::new(100, Period::Month, quota.used());
+        quota.add(5, 40);
+        assert!(quota.spent(5).is_some_and(|why| why.ends_with("2026-12-01")));
+        assert_eq!((quota.left(NOVEMBER), quota.left(NOVEMBER + 1)), (0, 100));
     }
 
     /// `quota_period` changes at a reload or a restart.

@@ -5,6 +5,7 @@ use super::client_session::ClientSession;
 use super::enrolment::Askers;
 use super::limiters::RateLimiter;
 use super::notes::Notes;
+use super::owners::Owners;
 use crate::address::{ClientNumber, Network, PATHS_MAX};
 use crate::config::{ClientEntry, Configuration, ServerConfig};
 use crate::index::{ClientIndex, PathIndex};
@@ -26,8 +27,7 @@ pub(super) struct ClientSessions {
     pub(super) peers: Peers,
     /// Who asks for something, and is no path.
     pub(super) askers: Askers,
-    /// Member and path of each peer.
-    pub(super) owners: BTreeMap<PeerId, (ClientIndex, PathIndex)>,
+    pub(super) owners: Owners,
     pub(super) network: Network,
     /// What is to be told of them.
     pub(super) notes: Notes,
@@ -55,7 +55,7 @@ impl ClientSessions {
     /// Keys and policies that are none.
     pub(super) fn new(config: &ServerConfig, network: Network) -> Result<Self, ServerError> {
         let peers = Peers::new((&config.key()?).into(), PeersConfig::default());
-        let (all, by_number, owners) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
+        let (all, by_number, owners) = (Vec::new(), BTreeMap::new(), Owners::default());
         let (askers, notes, touched) = (Askers::default(), Notes::default(), Vec::new());
         let mut client_sessions =
             Self { all, by_number, peers, askers, owners, network, notes, touched };
@@ -115,7 +115,7 @@ impl ClientSessions {
                 Err(error) => {
                     // None of its keys may lead to who gets this place next.
                     for peer in session.peers.into_iter().flatten() {
-                        self.owners.remove(&peer);
+                        self.owners.remove(peer);
                         self.peers.remove(peer);
                     }
                     let name = &client.name;
@@ -137,9 +137,9 @@ impl ClientSessions {
     pub(super) fn remove(&mut self, at: ClientIndex) -> Option<ClientSession> {
         let session = self.all.get_mut(at.get())?.take()?;
         self.by_number.remove(&session.number);
-        let own = self.owners.iter().filter(|(_, owner)| owner.0 == at);
-        for peer in own.map(|(peer, _)| *peer).collect::<Vec<_>>() {
-            self.owners.remove(&peer);
+        let own = self.owners.of_client(at).map(|(peer, _)| peer);
+        for peer in own.collect::<Vec<_>>() {
+            self.owners.remove(peer);
             self.peers.remove(peer);
         }
         Some(session)
@@ -177,7 +177,7 @@ impl ClientSessions {
         let strangers = self.peers.counters().unknown_key;
         let received = self.peers.open(from, datagram, out);
         if let Opened::Bad(_) = received.opened {
-            let owner = received.peer.and_then(|peer| Some(self.owners.get(&peer)?.0));
+            let owner = received.peer.and_then(|peer| Some(self.owners.get(peer)?.0));
             let stranger = self.peers.counters().unknown_key > strangers;
             self.notes.opened((from.remote, owner), datagram, received.opened, stranger);
         }
@@ -188,7 +188,7 @@ impl ClientSessions {
         if self.askers.get(peer).is_some() {
             return self.open_asker(now, (peer, received.opened), (port, from), out);
         }
-        let Some(&(at, path)) = self.owners.get(&peer) else { return Came::Nothing };
+        let Some((at, path)) = self.owners.get(peer) else { return Came::Nothing };
         if let Opened::Packet { .. } | Opened::Keepalive = received.opened
             && let Some(Some(session)) = self.all.get_mut(at.get())
         {

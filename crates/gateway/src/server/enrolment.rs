@@ -17,7 +17,6 @@ use crate::udp_packet;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::UNIX_EPOCH;
 use tabane_engine::{Duration, Instant};
 use tabane_net::wireguard::{PeerId, UdpPort};
 use tabane_wire::segment::Trust;
@@ -173,13 +172,13 @@ impl ClientSessions {
         let Self { all, owners, peers, .. } = self;
         let Some(Some(session)) = all.get_mut(at.get()) else { return };
         let mut gone = Vec::new();
-        for (peer, _) in owners.iter().filter(|(_, owner)| owner.0 == at) {
-            let is = |key: &[u8; 32]| peers.key(*peer).is_some_and(|own| own.as_bytes() == key);
+        for (peer, _) in owners.of_client(at) {
+            let is = |key: &[u8; 32]| peers.key(peer).is_some_and(|own| own.as_bytes() == key);
             match wanted.keys().find(|(key, _)| is(key)).copied() {
                 Some(stays) => {
                     wanted.remove(&stays);
                 }
-                None => gone.push(*peer),
+                None => gone.push(peer),
             }
         }
         for ((key, preshared), path) in wanted {
@@ -193,11 +192,11 @@ impl ClientSessions {
         }
         for peer in gone {
             peers.remove(peer);
-            if let Some((_, path)) = owners.remove(&peer)
+            if let Some((_, path)) = owners.remove(peer)
                 && session.peers[path] == Some(peer)
             {
-                session.peers[path] =
-                    owners.iter().find(|(_, owner)| **owner == (at, path)).map(|(peer, _)| *peer);
+                let mut others = owners.of_client(at).filter(|(_, other)| *other == path);
+                session.peers[path] = others.next().map(|(peer, _)| peer);
             }
         }
     }
@@ -206,7 +205,7 @@ impl ClientSessions {
     fn has_other(&self, number: ClientNumber, credentials: &Credentials) -> bool {
         credentials.all().filter_map(|key| keys::public(key).ok()).any(|key| {
             let Some(peer) = self.peers.find(&key) else { return false };
-            let path = self.owners.get(&peer).and_then(|(at, _)| self.all[*at].as_ref());
+            let path = self.owners.get(peer).and_then(|(at, _)| self.all[at].as_ref());
             let asker = self.askers.get(peer).map(|asker| asker.number);
             path.map(|session| session.number).or(asker) != Some(number)
         })
@@ -217,9 +216,9 @@ impl ClientSessions {
         let Some(at) = self.find(number) else { return };
         let Self { all, owners, peers, .. } = self;
         let Some(Some(session)) = all.get(at.get()) else { return };
-        for (peer, (_, path)) in owners.iter().filter(|(_, owner)| owner.0 == at) {
-            if !session.works(*path) {
-                peers.forget_session(*peer);
+        for (peer, path) in owners.of_client(at) {
+            if !session.works(path) {
+                peers.forget_session(peer);
             }
         }
     }
@@ -232,7 +231,7 @@ impl ClientSessions {
 
 impl Core {
     fn unix_s(&self) -> u64 {
-        self.clock.wall().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+        self.clock.unix(self.clock.now()).as_secs()
     }
 
     /// Makes peers of the keys that are valid now, as configuration and records say.
@@ -273,10 +272,7 @@ impl Core {
             Ok(ask) => self.decide(now, asker, ask, outside),
             Err(_) => Err("the server does not understand this: is it of another version?".into()),
         };
-        let unix_ms = || {
-            let wall = self.clock.wall().duration_since(UNIX_EPOCH);
-            wall.unwrap_or_default().as_millis() as u64
-        };
+        let unix_ms = || self.clock.unix(now).as_millis() as u64;
         let reply = done.map_or_else(Reply::Refused, |()| Reply::Done { unix_ms: unix_ms() });
         let Ok(text) = serde_json::to_vec(&reply) else { return };
         let packet = udp_packet(to, from, Bytes::from(text));

@@ -12,7 +12,6 @@ use crate::udp::fragment::FRAGMENT_HEADER;
 use crate::udp::{Flows, Outside, request};
 use crate::{RECEIVE_CALLS, dns, policy_requests, udp_packet};
 use bytes::Bytes;
-use std::time::UNIX_EPOCH;
 use tabane_engine::Instant;
 use tabane_net::wireguard::{FourTuple, is_handshake};
 use tabane_wire::ip::protocol;
@@ -110,8 +109,7 @@ impl Core {
                 // To a client whose connections were taken for those of a run that has ended, as
                 // if this had been started again: what is not heard of at all would hang.
                 let life = Some(self.life.wrapping_add(session.ended_runs));
-                let unix_ms = self.clock.wall().duration_since(UNIX_EPOCH);
-                let unix_ms = unix_ms.unwrap_or_default().as_millis() as u64;
+                let unix_ms = self.clock.unix(now).as_millis() as u64;
                 if let Some(seen_as) = seen_as {
                     session.responders[path].set_server_info(ServerInfo { seen_as, unix_ms, life });
                 }

@@ -17,6 +17,7 @@ mod memory;
 mod notes;
 mod outbound;
 mod overrides;
+mod owners;
 mod record;
 mod reload;
 mod reports;

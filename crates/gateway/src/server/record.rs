@@ -100,7 +100,8 @@ impl Core {
     fn record_finished(&mut self, at: (Instant, u64), hook: &mut Recording) {
         for one in self.carried.take_finished() {
             let policies = self.policies_of(one.id.0);
-            hook.ended(at, &one, policies);
+            let owner = self.owner(one.id.0, hook.recorder.has_names());
+            hook.ended(at, &one, (policies, owner.into()));
         }
     }
 
@@ -136,6 +137,7 @@ impl Core {
                 paths,
                 policies,
                 target,
+                owner: owner.into(),
             });
         }
         readings

@@ -4,6 +4,7 @@
 use super::bond::{Bound, Counters as BondCounters, Spreader, one_way};
 use super::call;
 use super::generations::{back, key};
+use super::kept::Kept;
 use super::order::{HOLD, HOLD_MAX};
 use super::protect::Proved;
 use super::request::Request;
@@ -36,6 +37,8 @@ pub(crate) struct Dispatcher {
     delays: [Option<(i64, Instant)>; PATHS_MAX],
     /// When packets of each path were asked for last.
     failed: [Option<Instant>; PATHS_MAX],
+    /// What is sent again when it is asked for.
+    kept: Kept,
     protection: ProtectionCounters,
     too_long: u64,
 }
@@ -147,6 +150,7 @@ impl Dispatcher {
             before: FilterCounters::default(),
             delays: [None; PATHS_MAX],
             failed: [None; PATHS_MAX],
+            kept: Kept::default(),
             protection: ProtectionCounters::default(),
             too_long: 0,
         }
@@ -264,7 +268,7 @@ impl Dispatcher {
             .or_else(|| other(&self.choices, unfit))?;
         let mut paths = PathSet::only(path);
         let number = flow.number(packet, Kind::Protected, Some(path));
-        flow.protection().sent(now, number, Some(path), packet);
+        flow.protection().sent(now, number, path, self.kept.push(now, packet));
         self.protection.packets += 1;
         if flow.protection().doubles(protect) {
             unfit.iter().for_each(|path| not.insert(path));
@@ -296,7 +300,7 @@ impl Dispatcher {
         let asked = (newest, silent);
         let mut copies = Vec::new();
         for (number, last, again, packet) in
-            protection.handle_request(now, asked, &wanted, round_trip_of)
+            protection.handle_request(now, asked, &wanted, &self.kept, round_trip_of)
         {
             let len = packet.len();
             let mut not = unfit(&self.datagram_paths, len);
@@ -321,6 +325,7 @@ impl Dispatcher {
     /// A request for what has not come of a protected flow, and the paths that it is sent by: two,
     /// since the path that is silent may be so in both directions.
     pub(crate) fn poll_request(&mut self, now: Instant) -> Option<(PathSet, Vec<u8>)> {
+        self.kept.expire(now);
         if self.filter.request_timeout().is_none_or(|due| due > now) {
             return None;
         }
@@ -448,9 +453,9 @@ impl Dispatcher {
     /// [`Dispatcher::poll_request`] may have another.
     #[must_use]
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        let Self { filter, spreader, .. } = self;
-        let due = [filter.poll_timeout(), filter.request_timeout(), spreader.poll_timeout()];
-        due.into_iter().flatten().min()
+        let Self { filter, spreader, kept, .. } = self;
+        let requests = [filter.request_timeout(), kept.timeout()];
+        [filter.poll_timeout(), spreader.poll_timeout()].into_iter().chain(requests).flatten().min()
     }
 
     /// The far end has started again, or is another: it counts anew. What waits is dropped.

@@ -25,6 +25,7 @@ mod filter;
 pub(crate) mod flows;
 pub(crate) mod fragment;
 mod generations;
+mod kept;
 mod nat;
 mod order;
 pub(crate) mod packet;

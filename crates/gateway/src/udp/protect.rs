@@ -7,6 +7,7 @@
 //! Copies without being asked are sent only where requests take longer than what the flow bears,
 //! while more than one packet in a hundred is asked for: then asking would be too late for them.
 
+use super::kept::{KEPT, Kept, KeptId};
 use super::sender::Choice;
 use super::sent::SentFlow;
 use super::tag::NUMBERS;
@@ -46,17 +47,14 @@ struct Sent {
     path: Option<PathId>,
     again: Instant,
     copies: u32,
-    packet: Vec<u8>,
+    packet: KeptId,
 }
 
 /// Number, path that it took last, whether it was sent again before, and the packet.
 type Copy = (u16, Option<PathId>, bool, Vec<u8>);
 
-/// Packets kept; a third of a second of most calls. What is older is of no use to a call.
+/// Packets known; a third of a second of most calls.
 const KEPT_MAX: usize = 16;
-/// And their bytes: those of a call of video. A peer can have thousands of flows.
-const BYTES_MAX: usize = 24 << 10;
-const KEPT: Duration = Duration::from_millis(400);
 /// A path that is not proved otherwise is shunned for so long.
 const SHUN_MAX: Duration = Duration::from_secs(5);
 /// A copy is not sent again within this, or a round trip: one request may follow another at once.
@@ -106,17 +104,12 @@ impl Protection {
     }
 
     /// A packet has its number, and leaves by `path`.
-    pub(super) fn sent(&mut self, now: Instant, number: u16, path: Option<PathId>, packet: &[u8]) {
+    pub(super) fn sent(&mut self, now: Instant, number: u16, path: PathId, packet: KeptId) {
         let old = |sent: &Sent| now.saturating_since(sent.at) > KEPT;
-        let kept = |sent: &VecDeque<Sent>| sent.iter().map(|one| one.packet.len()).sum::<usize>();
-        while self.sent.len() >= KEPT_MAX
-            || self.sent.front().is_some_and(old)
-            || kept(&self.sent) + packet.len() > BYTES_MAX && !self.sent.is_empty()
-        {
+        while self.sent.len() >= KEPT_MAX || self.sent.front().is_some_and(old) {
             self.sent.pop_front();
         }
-        let packet = packet.to_vec();
-        let sent = Sent { number, at: now, path, again: now, copies: 0, packet };
+        let sent = Sent { number, at: now, path: Some(path), again: now, copies: 0, packet };
         self.sent.push_back(sent);
         self.asked *= 0.99;
         self.unmeasured += 1;
@@ -147,6 +140,7 @@ impl Protection {
         now: Instant,
         (newest, silent): (u16, bool),
         wanted: &[u16],
+        kept: &Kept,
         round_trip: impl Fn(PathId) -> Option<Duration>,
     ) -> Vec<Copy> {
         let after = |number: u16| {
@@ -182,7 +176,9 @@ impl Protection {
             if let Some(path) = sent.path {
                 failed.insert(path);
             }
-            copies.push((sent.number, sent.path, sent.copies > 0, sent.packet.clone()));
+            if let Some(packet) = kept.get(sent.packet) {
+                copies.push((sent.number, sent.path, sent.copies > 0, packet.to_vec()));
+            }
             (sent.again, sent.copies) = (now, sent.copies + 1);
         }
         for path in failed.iter() {

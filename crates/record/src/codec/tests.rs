@@ -39,6 +39,7 @@ fn connection_row(unix_ms: u64) -> ConnectionRow {
         rtt_us: Some([20_000, 45_000]),
         policies: super::super::policies(["necf", "cubicd", "own"], ["necf", "bbr", "own"]).into(),
         target: "".into(),
+        owner: "".into(),
     }
 }
 
@@ -56,6 +57,10 @@ fn rows_come_back_to_the_precision_of_their_units() {
         path_row(1_800_000_000_001, "lte", 64_000, 0),
         path_row(1_800_000_000_100, "wifi", 120_000, 4_000),
         Row::Connection(connection_row(1_800_000_000_150)),
+        Row::Connection(ConnectionRow {
+            owner: "anna".into(),
+            ..connection_row(1_800_000_000_160)
+        }),
         Row::Skipped(9),
     ];
     rows.iter().for_each(|row| {
