@@ -6,9 +6,10 @@
 //! (datagrams, ICMP).
 
 use crate::access::kind_of;
+use crate::dns;
 use crate::index::PathIndex;
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The addresses of a server and of all its clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,6 +62,14 @@ impl Network {
     #[must_use]
     pub(crate) fn service(&self) -> [IpAddr; 2] {
         self.host(SERVICE)
+    }
+
+    /// Whether only agents speak to that: what a client asks of its server holds for all that use
+    /// the client, so a program or a host behind it must not ask. Names (and echoes, which have no
+    /// port) are for everybody.
+    #[must_use]
+    pub(crate) fn is_for_agents(&self, to: SocketAddr) -> bool {
+        self.service().contains(&to.ip()) && ![0, dns::PORT].contains(&to.port())
     }
 
     /// The addresses of a client's path.

@@ -12,6 +12,7 @@ mod agents {
     mod faults;
     mod floods;
     mod http;
+    mod intruders;
     mod programs;
     mod reload;
     mod restart;

@@ -3,7 +3,7 @@
 //! costs; it knows nothing of the rest.
 
 use super::window::Window;
-use super::{Ack, CcState, Congestion, CongestionController, Start};
+use super::{Ack, AckPath, CcState, Congestion, CongestionController, Start};
 use crate::time::Instant;
 use crate::view::SubflowView;
 
@@ -24,6 +24,9 @@ pub(super) trait Rule: Send {
         2
     }
 
+    /// RTTs from now on are not comparable with earlier ones.
+    fn rtts_restart(&mut self) {}
+
     /// The window was set from outside (undo, idleness, penalty, another segment size).
     fn reset(&mut self, _window: &Window) {}
 }
@@ -42,6 +45,12 @@ impl<R: Rule> Classic<R> {
 }
 
 impl<R: Rule> CongestionController for Classic<R> {
+    fn on_ack_path(&mut self, _now: Instant, ack_path: &AckPath) {
+        if ack_path.moved {
+            self.rule.rtts_restart();
+        }
+    }
+
     fn on_ack(&mut self, ack: &Ack, siblings: &[SubflowView]) {
         let grows = self.window.may_grow(ack);
         self.rule.observe(ack, &mut self.window, siblings);

@@ -35,6 +35,8 @@ pub(crate) struct Compensated {
     recovering: bool,
     /// The last loss that was answered, or will be.
     reduced: Option<Instant>,
+    /// The last signal came so soon after that one that it took nothing.
+    passed_over: bool,
     /// When the own path would have told of it, and what is told then.
     due: Option<(Instant, Congestion)>,
 }
@@ -51,6 +53,7 @@ impl Compensated {
             mss: mss.max(1),
             cwnd,
             recovering: false,
+            passed_over: false,
             reduced: None,
             due: None,
         }
@@ -127,9 +130,10 @@ impl CongestionController for Compensated {
         let answered = self.reduced.is_some_and(|at| event.now - at < self.own_rtt);
         if (answered || self.due.is_some()) && self.scale > 1.0 && event.kind != CongestionKind::Rto
         {
+            self.passed_over = true;
             return;
         }
-        self.reduced = Some(event.now);
+        (self.reduced, self.passed_over) = (Some(event.now), false);
         let there = Congestion { in_flight: self.up(event.in_flight), ..*event };
         if self.scale <= 1.0 || event.kind == CongestionKind::Rto {
             return self.reduce(&there, siblings);
@@ -145,6 +149,10 @@ impl CongestionController for Compensated {
 
     fn on_spurious(&mut self, now: Instant) {
         self.recovering = false;
+        // Nothing was taken by it; what an earlier one took stays.
+        if std::mem::take(&mut self.passed_over) {
+            return;
+        }
         if self.due.take().is_none() {
             self.inner.on_spurious(now);
             self.take_window();
@@ -299,6 +307,26 @@ mod tests {
         assert_eq!(lose(&mut cc, 1000), [50, 25], "the own path tells it 100 ms later");
         assert_eq!(lose(&mut cc, 1110), [25, 25]);
         assert_eq!(lose(&mut cc, 1200), [25, 13], "12.5, rounded");
+    }
+
+    /// The loss that took nothing was spurious; that before it was not.
+    #[test]
+    fn an_undo_of_what_took_nothing_gives_nothing_back() {
+        let mut cc = reno(100, 50 * MSS);
+        cc.on_ack_path(Instant::ZERO, &ack_path(200_000, 100_000));
+        cc.on_ack(&Ack { cwnd_limited: false, ..ack(&cc, 50 * MSS) }, &[]);
+        for ms in [1000, 1160] {
+            let now = Instant(ms * 1_000_000);
+            let (subflow, kind) = (SubflowId(0), CongestionKind::Loss);
+            let event =
+                Congestion { now, subflow, kind, in_flight: 50 * MSS, mss: MSS, snd_nxt: ms };
+            cc.on_congestion(&event, &[]);
+            let now = Instant((ms + 100) * 1_000_000);
+            cc.on_ack(&Ack { now, phase: RecoveryPhase::Recovery, ..ack(&cc, MSS) }, &[]);
+        }
+        let reduced = cc.state().cwnd;
+        cc.on_spurious(Instant(1_300_000_000));
+        assert_eq!(cc.state().cwnd, reduced);
     }
 
     #[test]

@@ -179,6 +179,11 @@ impl Cubic {
         self.before = None;
     }
 
+    /// What was before the last reduction is of another time.
+    pub(super) fn forget_before(&mut self) {
+        self.before = None;
+    }
+
     /// HyStart++ runs until ssthresh is first set.
     fn first_slow_start(&mut self) -> Option<&mut HyStart> {
         if self.window.ssthresh == u64::MAX { self.hystart.as_mut() } else { None }
@@ -368,6 +373,10 @@ impl CongestionController for Cubic {
         }
         self.window.idle_restart(restart);
         self.curve.epoch = None;
+        // What delays have shown belongs to the window that is gone.
+        if let Some(hystart) = &mut self.hystart {
+            hystart.restart();
+        }
     }
 
     fn on_penalty(&mut self) {
@@ -400,7 +409,7 @@ impl CongestionController for Cubic {
 /// `cubicq` keeps a window that is not used for so long (RFC 7661 section 4.4: five minutes). A
 /// subflow is idle whenever its siblings are the better choice; of what it could carry that says
 /// nothing. What a loss then leaves is a share of what was in flight, not of the window.
-const VALID: Duration = Duration::from_secs(300);
+pub(super) const VALID: Duration = Duration::from_secs(300);
 
 /// A returning window grows by this part of what is acknowledged: by an eighth a round trip.
 const RESTORE_DIVISOR: u64 = 8;
@@ -489,6 +498,39 @@ mod tests {
         let (now, subflow) = (Instant(1_000_000_000), SubflowId(0));
         let kind = CongestionKind::Loss;
         Congestion { now, subflow, kind, in_flight, mss: MSS, snd_nxt: 70 * MSS }
+    }
+
+    /// What delays have shown belongs to the window that idleness takes.
+    #[test]
+    fn conservative_slow_start_ends_with_idleness() {
+        let start = Start { mss: MSS, cwnd: 100 * MSS, ssthresh: u64::MAX };
+        let mut cubic = Cubic::build(&Values::defaults(PARAMS), start).unwrap();
+        let mut now = Instant(1_000_000_000);
+        let mut sent = 0;
+        let mut round = |cubic: &mut Box<dyn CongestionController>, acks: u64, ms: u64| {
+            let end = sent + acks;
+            for _ in 0..acks {
+                now += Duration::from_millis(1);
+                sent += 1;
+                let (snd_una, snd_nxt) = (sent * 2 * MSS, (end + acks) * 2 * MSS);
+                let rtt = Some(Duration::from_millis(ms));
+                let ack = Ack { now, rtt, snd_una, snd_nxt, ..tests::ack(0, 2 * MSS) };
+                cubic.on_ack(&Ack { delivered: 2 * MSS, ..ack }, &[]);
+            }
+        };
+        for ms in [50, 50, 80, 80] {
+            round(&mut cubic, 20, ms);
+        }
+        let conservative = cubic.state();
+        assert_eq!(conservative.ssthresh, u64::MAX);
+        cubic.on_idle_restart(Instant(9_000_000_000), 10 * MSS);
+        let restarted = cubic.state();
+        for _ in 0..4 {
+            round(&mut cubic, 5, 50);
+        }
+        let after = cubic.state();
+        assert!(after.cwnd >= 2 * restarted.cwnd, "{restarted:?} {after:?}");
+        assert!(after.ssthresh >= conservative.cwnd / 2, "{after:?}");
     }
 
     /// 70 segments leave at once, less than the window; all but the last two are acknowledged.

@@ -135,6 +135,11 @@ impl Rule for WVegas {
         }
     }
 
+    fn rtts_restart(&mut self) {
+        (self.base, self.least_queue) = (u64::MAX, None);
+        (self.sum, self.count) = (0, 0);
+    }
+
     fn reduced(&mut self, window: &Window, _: &Congestion, _: &[SubflowView]) -> u64 {
         (self.sum, self.count) = (0, 0);
         window.cwnd / 2

@@ -376,13 +376,17 @@ impl Tcb {
         self.recovery.phase = RecoveryPhase::Recovery;
         self.recovery.high = self.snd_nxt;
         self.recovery.forced = 1;
-        self.recovery.undo.begin();
         let flight = self.snd_nxt - self.snd_una;
         let sacked = self.tx.sacked_bytes();
         let newly_delivered = if self.peer.sack { delivered } else { 0 };
         self.recovery.prr.begin(flight.saturating_sub(sacked) + newly_delivered);
         self.stats.recoveries += 1;
-        self.congestion(now, CongestionKind::Loss, siblings);
+        // RFC 3168 section 6.1.2: one reduction in a window, whatever says that there is congestion.
+        if self.snd_una >= self.recovery.ecn_high {
+            self.recovery.undo.begin();
+            self.congestion(now, CongestionKind::Loss, siblings);
+        }
+        self.answered_window();
         self.recovery_changed(now);
         // RFC 8985 section 7.1: one loss has one answer, and what a probe finds has it now.
         self.cancel_probe();
@@ -405,6 +409,8 @@ impl Tcb {
         self.cc.report(&mut self.window);
         self.tx.unmark_lost();
         self.recovery.undo.end();
+        // Nothing has been reduced: the peer is not told so, and marks of this window count.
+        (self.recovery.ecn_high, self.due.cwr) = (0, false);
         self.recovery.rack.saw_reordering();
         self.recovery.frto = false;
         self.recovery.frto_hold = None;
@@ -420,10 +426,20 @@ impl Tcb {
 
     /// ECE (RFC 3168 section 6.1.2): one cut per window.
     fn on_ecn_echo(&mut self, now: Instant, siblings: &[SubflowView]) {
-        if self.recovery.phase == RecoveryPhase::Open && self.snd_una >= self.recovery.ecn_high {
-            self.recovery.ecn_high = self.snd_nxt;
-            self.due.cwr = true;
+        // Until something beyond that window has arrived the peer has not heard of the cut.
+        if self.recovery.phase == RecoveryPhase::Open && self.snd_una > self.recovery.ecn_high {
+            self.answered_window();
             self.congestion(now, CongestionKind::Ecn, siblings);
+            // A recovery before it is over: what that took stays, if it was spurious or not.
+            self.recovery.undo.end();
+        }
+    }
+
+    /// Congestion in the window in flight has been answered: marks of it are not, and the peer is
+    /// told to stop repeating them (RFC 3168 section 6.1.2).
+    pub(super) fn answered_window(&mut self) {
+        if self.peer.ecn {
+            (self.recovery.ecn_high, self.due.cwr) = (self.snd_nxt, true);
         }
     }
 

@@ -141,7 +141,7 @@ impl Tcb {
         ack_path.compensate = compensate;
         if compensate && !ack_path.compensated {
             ack_path.compensated = true;
-            let (mss, now) = (self.mss, self.window);
+            let (mss, now) = (self.smss, self.window);
             let start = Start { mss, cwnd: now.cwnd, ssthresh: now.ssthresh };
             // The name was checked when the subflow was made.
             if let Ok(cc) = self.make_controller(&self.setup.congestion, start) {

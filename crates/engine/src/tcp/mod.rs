@@ -322,7 +322,10 @@ impl Tcb {
             return;
         }
         self.blocked = blocked;
-        self.rtt.reset_backoff();
+        // That of data that is repeated stays (RFC 6298 section 5.5).
+        if !self.tx.outstanding() {
+            self.rtt.reset_backoff();
+        }
         if blocked {
             self.timers.set(Timer::Persist, now + self.rtt.rto());
         } else {

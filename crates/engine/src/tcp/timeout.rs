@@ -145,6 +145,7 @@ impl Tcb {
         if fresh {
             self.recovery.phase = RecoveryPhase::Loss;
             self.congestion(now, CongestionKind::Rto, siblings);
+            self.answered_window();
             self.recovery_changed(now);
         }
         let burst = self.retry_burst();
@@ -190,7 +191,12 @@ impl Tcb {
 
     /// The window is (nearly) closed and data waits: ask, with backoff, for ever.
     fn on_persist_timer(&mut self, now: Instant) {
-        if !self.blocked || self.tx.outstanding() {
+        if !self.blocked {
+            return;
+        }
+        if self.tx.outstanding() {
+            // That is repeated, and asks as well; once it has arrived somebody must ask again.
+            self.timers.set(Timer::Persist, now + self.rtt.rto());
             return;
         }
         self.due.probe = true;

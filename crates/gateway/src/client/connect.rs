@@ -41,6 +41,9 @@ impl Core {
         target: &Target,
         owner: Owner,
     ) -> Result<Option<(ConnId, PathIndex)>, ConnectError> {
+        if self.network.is_for_agents(remote) {
+            return Err(ConnectError::NotAllowed);
+        }
         let Some(path) = self.tunnels.best() else { return Ok(None) };
         let [v4, v6] = self.network.path(self.number, path);
         let local = SocketAddr::new(if remote.is_ipv4() { v4 } else { v6 }, 0);

@@ -193,6 +193,9 @@ impl Core {
     }
 
     fn send_for(&mut self, now: Instant, index: AssociationIndex, to: SocketAddr, payload: Bytes) {
+        if self.network.is_for_agents(to) {
+            return;
+        }
         let [v4, v6] = self.network.own(self.number);
         let own = if to.is_ipv4() { v4 } else { v6 };
         let Some(association) = self.datagrams.all.get(index.get()) else { return };

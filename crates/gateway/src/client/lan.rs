@@ -208,6 +208,9 @@ impl Core {
 
     /// Sends a datagram or echo request that came by the device.
     pub(super) fn send_from_host(&mut self, now: Instant, to: SocketAddr, packet: &mut [u8]) {
+        if self.network.is_for_agents(to) {
+            return;
+        }
         let Some(lan) = self.host.as_mut().and_then(|host| host.lan.as_mut()) else {
             return self.send_datagram(now, to, packet);
         };

@@ -98,6 +98,10 @@ impl Quota {
     pub(crate) fn new(limit: u64, period: Period, mut used: Used) -> Self {
         if let Some(number) = used.period.take() {
             used.since = period.start(number);
+            // A number of days says nothing of months: what it counted is of no time.
+            if used.since == 0 {
+                used.bytes = 0;
+            }
         }
         Self { limit, period, used }
     }

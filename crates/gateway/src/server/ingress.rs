@@ -13,6 +13,7 @@ use crate::udp::{Flows, Outside, request};
 use crate::{RECEIVE_CALLS, dns, policy_requests, udp_packet};
 use bytes::Bytes;
 use tabane_engine::Instant;
+use tabane_net::icmp;
 use tabane_net::wireguard::{FourTuple, is_handshake};
 use tabane_wire::ip::protocol;
 use tabane_wire::segment::Trust;
@@ -98,6 +99,14 @@ impl Core {
         }
         match inner.protocol {
             protocol::ICMP | protocol::ICMPV6 if network.service().contains(&inner.dst) => {
+                // Probes and reports come from the path's own address. A program's ping does not,
+                // and could end all connections of the client by what it has in it.
+                if !network.path(session.number, path).contains(&inner.src) {
+                    if let icmp::Answer::Reply(answer) = icmp::answer(packet, &network.service()) {
+                        self.client_sessions.send((at, path), &answer, &mut self.ports);
+                    }
+                    return;
+                }
                 if self.client_sessions.take_report(now, (at, path), packet) {
                     return;
                 }
@@ -177,11 +186,15 @@ impl Core {
     /// A datagram to the server itself: names.
     fn take_question(&mut self, now: Instant, (at, path): (ClientIndex, PathIndex), packet: &[u8]) {
         let Ok(datagram) = Datagram::parse_slice(packet, Trust::Verify) else { return };
-        let to = datagram.dst;
-        if to.port() == policy_requests::PORT {
+        let (from, to) = (datagram.src, datagram.dst);
+        // Agents speak from the port that they speak to: a program has another one.
+        let Some(session) = self.client_sessions.get(at) else { return };
+        let own = self.network.own(session.number).contains(&from.ip());
+        let by_agent = own && from.port() == to.port();
+        if to.port() == policy_requests::PORT && by_agent {
             return self.take_policy_override(now, at, &datagram.payload);
         }
-        if to.port() == request::PORT {
+        if to.port() == request::PORT && by_agent {
             let Self { client_sessions, ports, .. } = self;
             return client_sessions.take_request(now, at, &datagram.payload, ports);
         }

@@ -71,8 +71,11 @@ impl<P: Packet> Link<P> {
     fn depart(&mut self) {
         let Some(service) = self.service.take() else { return };
         let Service { began, departure, arrival, fate, mut packet, .. } = service;
-        self.last_service = departure - began;
-        self.stats.busy = self.stats.busy + self.last_service;
+        let took = departure - began;
+        if !took.is_zero() {
+            self.last_service = took;
+        }
+        self.stats.busy = self.stats.busy + took;
         if self.waiting.is_empty() {
             self.queue.on_empty(departure);
         } else {
@@ -171,7 +174,7 @@ impl<P: Packet> Link<P> {
     #[cold]
     fn enqueue_apart(&mut self, arrival: Arrival, packet: P, since: Instant) {
         let subqueue = self.queue.subqueue(packet.flow());
-        let come = Arrival { at_once: false, subqueue, ..arrival };
+        let come = Arrival { subqueue, ..arrival };
         let Some(packet) = self.admit(&come, packet) else { return };
         self.waiting.push_into(subqueue, Waiting { since, len: arrival.len, packet });
         while let Some(waiting) = self.waiting.subqueues()

@@ -102,7 +102,7 @@ pub struct Link<P> {
     flight: Flight<P>,
     /// The last arrival of those that stay in order.
     arrival_max: Instant,
-    /// How long the last packet took to send.
+    /// How long the last packet took to send that took any time; what is usual before the first.
     last_service: Duration,
     clock: Instant,
     up: bool,
@@ -262,7 +262,7 @@ impl<P: Packet> Link<P> {
             service: None,
             flight: Flight::new(),
             arrival_max: Instant::ZERO,
-            last_service: Duration::ZERO,
+            last_service: Duration((12_000.0e9 / config.rate.mean()) as u64),
             clock: Instant::ZERO,
             up: config.up,
             course: course.map(Box::new),

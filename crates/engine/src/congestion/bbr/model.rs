@@ -300,7 +300,9 @@ impl Model {
 
     /// Smallest RTT, and whether ProbeRTT is due (`interval` without a smaller one).
     pub(super) fn update_min_rtt(&mut self, ack: &Ack, interval: Duration) {
-        self.probe_rtt_expired = ack.now > self.probe_rtt_stamp + interval;
+        // Nothing is known yet that could be too old.
+        let known = self.probe_rtt_min < Duration::MAX;
+        self.probe_rtt_expired = known && ack.now > self.probe_rtt_stamp + interval;
         if let Some(rtt) = ack.rtt
             && (rtt < self.probe_rtt_min || self.probe_rtt_expired)
         {

@@ -27,7 +27,7 @@
 //! The two modes are Copa's idea (Arun and Balakrishnan, 2018) and Nimbus' (Goyal et al., 2022);
 //! draining on purpose is from BBR. It is always paced.
 
-use super::cubic::Cubic;
+use super::cubic::{self, Cubic};
 use super::{Ack, CcPhase, CcState, Congestion, CongestionController, CongestionKind, Start};
 use crate::policy::{Param, PolicyError, Values};
 use crate::time::{Duration, Instant, mul_div};
@@ -87,8 +87,10 @@ pub(super) struct Cubicd {
     queued_at: Instant,
     /// When the last mark came (ECN).
     marked_at: Option<Instant>,
-    /// Mode, window and threshold before the last timeout.
+    /// Mode, window and threshold before the last signal, if that was a timeout.
     before: Option<(Mode, u64, u64)>,
+    /// When the last ACK came.
+    acked_at: Instant,
     srtt: Duration,
 }
 
@@ -141,6 +143,7 @@ impl Cubicd {
             queued_at: Instant::ZERO,
             marked_at: None,
             before: None,
+            acked_at: Instant::ZERO,
             srtt: Duration::ZERO,
         }
     }
@@ -344,7 +347,7 @@ impl Cubicd {
 
 impl CongestionController for Cubicd {
     fn on_ack(&mut self, ack: &Ack, siblings: &[SubflowView]) {
-        self.srtt = ack.srtt;
+        (self.srtt, self.acked_at) = (ack.srtt, ack.now);
         self.path.on_ack(ack);
         if siblings.len() > 1
             && let Some(rtt) = ack.rtt.filter(|_| ack.in_flight > 0)
@@ -354,7 +357,8 @@ impl CongestionController for Cubicd {
         if siblings.len() > 1 && self.shared.congested(siblings) && self.mode == Mode::Beside {
             self.on_shared_congestion(ack, siblings);
         }
-        if self.path.round_ended && siblings.len() > 1 {
+        // The last one that is left is told so, too: it counts for all of itself again.
+        if self.path.round_ended && (siblings.len() > 1 || self.shared.count() > 1) {
             self.shared.on_round(ack.now, siblings);
             self.cubic.set_share(1.0 / self.shared.count() as f64);
         }
@@ -370,6 +374,8 @@ impl CongestionController for Cubicd {
         if timeout {
             self.drain = None;
         }
+        // What an earlier signal took is not given back when this one was spurious.
+        self.before = None;
         let marked = event.kind == CongestionKind::Ecn;
         match self.mode {
             Mode::Startup if marked && self.drain.is_none() => self.start_drain(event.now),
@@ -387,6 +393,8 @@ impl CongestionController for Cubicd {
             let again = !timeout && event.now < self.answered_at + self.srtt;
             if (sure || self.believes_losses()) && !again {
                 self.cubic.on_congestion(event, siblings);
+            } else {
+                self.cubic.forget_before();
             }
         } else if timeout {
             self.before = Some((self.mode, self.cwnd, self.ssthresh));
@@ -406,6 +414,20 @@ impl CongestionController for Cubicd {
             self.cwnd = self.cwnd.max(cwnd);
             self.ssthresh = self.ssthresh.max(ssthresh);
         }
+    }
+
+    /// A window is good for minutes, as in `cubicq`: what has waited is paced (RFC 7661 section
+    /// 4.4.2).
+    fn on_idle_restart(&mut self, now: Instant, restart: u64) {
+        if now.saturating_since(self.acked_at) < cubic::VALID {
+            return;
+        }
+        self.cubic.on_idle_restart(now, restart);
+        if self.mode == Mode::Alone {
+            self.ssthresh = self.ssthresh.min(self.cwnd);
+        }
+        self.cwnd = self.cwnd.min(restart).max(self.mss);
+        self.aims = false;
     }
 
     fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64) {

@@ -468,6 +468,72 @@ fn what_a_sibling_at_the_same_bottleneck_loses_counts() {
     assert!(apart.iter().all(|window| window.abs_diff(apart[0]) <= 1), "{apart:?}");
 }
 
+/// Whoever is left when its siblings have closed is no n-th part of anything.
+#[test]
+fn what_siblings_took_part_in_ends_with_them() {
+    let mut link = Bottleneck::new(100);
+    link.rounds(40);
+    let rtt = Duration::from_millis;
+    for n in 0..40_u64 {
+        let rtt = rtt(60 + n * n % 7);
+        let usable = true;
+        let (srtt, latest_rtt) = (rtt, rtt);
+        let id = SubflowId(1);
+        let view =
+            SubflowView { id, usable, srtt, latest_rtt, in_flight: MSS, ..Default::default() };
+        link.cc.shared.on_rtt(SubflowId(0), rtt, &[view]);
+        link.cc.shared.on_round(link.now + Duration::from_secs(n + 1), &[view]);
+    }
+    link.cc.cubic.set_share(0.5);
+    assert_eq!(link.cc.shared.count(), 2);
+    link.rounds(2);
+    assert_eq!(link.cc.shared.count(), 1);
+}
+
+/// Only the last signal can have been spurious.
+#[test]
+fn an_undo_gives_back_what_the_last_signal_took_and_no_more() {
+    let mut link = Bottleneck::new(0);
+    let signal = |link: &mut Bottleneck, kind| {
+        let event = Congestion::new(link.now, kind, MSS);
+        link.cc.on_congestion(&event, &[]);
+    };
+    link.rounds(3);
+    assert_eq!(link.cc.mode, Mode::Startup);
+    let before = link.segments();
+    signal(&mut link, CongestionKind::Rto);
+    assert_eq!((link.cc.mode, link.segments()), (Mode::Alone, 1));
+    link.cc.on_spurious(link.now);
+    assert_eq!((link.cc.mode, link.segments()), (Mode::Startup, before));
+    signal(&mut link, CongestionKind::Rto);
+    link.rounds(2);
+    signal(&mut link, CongestionKind::Loss);
+    let (mode, window) = (link.cc.mode, link.segments());
+    assert!(window < before);
+    link.cc.on_spurious(link.now);
+    assert_eq!((link.cc.mode, link.segments()), (mode, window));
+}
+
+/// RFC 7661 section 4.4: a window is good for minutes, and no longer.
+#[test]
+fn a_window_outlasts_minutes_of_idleness_and_not_an_hour() {
+    for others in [0, 100] {
+        let mut link = Bottleneck::new(0);
+        link.rounds(20);
+        link.others = others;
+        link.rounds(40);
+        let before = link.segments();
+        link.now = link.now + Duration::from_secs(100);
+        link.cc.on_idle_restart(link.now, 10 * MSS);
+        assert_eq!(link.segments(), before);
+        link.now = link.now + Duration::from_secs(3600);
+        link.cc.on_idle_restart(link.now, 10 * MSS);
+        assert_eq!(link.segments(), 10, "{others}");
+        link.rounds(8);
+        assert!(link.segments() > before / 2, "{} of {before}, {others}", link.segments());
+    }
+}
+
 #[test]
 fn a_host_that_is_late_in_one_drain_is_not_taken_for_others() {
     let mut link = Bottleneck::new(0);

@@ -73,14 +73,15 @@ impl Red {
         }))
     }
 
-    /// While idle, as if packets had come and gone at the usual pace, finding nothing waiting.
-    fn update(&mut self, arrival: &Arrival) {
-        match self.idle_since.take() {
-            Some(since) if arrival.at_once => {
+    /// While idle, as if packets had come and gone at the usual pace, finding nothing waiting. A link
+    /// may be idle and yet not ready: it waits for its turn (of a trace, of a medium).
+    fn update(&mut self, arrival: &Arrival, idle_since: Option<Instant>) {
+        match idle_since {
+            Some(since) => {
                 let gone = (arrival.now - since).0.checked_div(arrival.service.0).unwrap_or(0);
                 self.average *= power(1.0 - self.weight, gone);
             }
-            _ => self.average += self.weight * (arrival.packets as f64 - self.average),
+            None => self.average += self.weight * (arrival.packets as f64 - self.average),
         }
     }
 
@@ -134,9 +135,10 @@ impl Red {
 
 impl Queue for Red {
     fn admit(&mut self, arrival: &Arrival, rng: &mut Rng) -> Verdict {
-        self.update(arrival);
+        let idle_since = self.idle_since.take();
+        self.update(arrival, idle_since);
         let verdict = self.judge(arrival, rng);
-        if verdict == Verdict::Drop && arrival.at_once {
+        if verdict == Verdict::Drop && idle_since.is_some() {
             // The link remains idle.
             self.idle_since = Some(arrival.now);
         }
@@ -239,6 +241,17 @@ mod tests {
         let lone = |ms| Arrival { now: at(ms), at_once: true, ..arrival(0, false) };
         assert_eq!(red.admit(&lone(1), &mut rng), Verdict::Drop);
         // 40 x 0.998^2000 = 0.7.
+        assert_eq!(red.admit(&lone(2_000), &mut rng), Verdict::Pass);
+    }
+
+    /// Nor where a link is idle and still not ready: that of a trace, or of a medium.
+    #[test]
+    fn the_average_decays_while_an_idle_link_waits_for_its_turn() {
+        let (mut red, mut rng) = after("red", 20_000, 40, false);
+        red.on_empty(Instant(0));
+        let at = |ms| Instant(0) + Duration::from_millis(ms);
+        let lone = |ms| Arrival { now: at(ms), ..arrival(0, false) };
+        assert_eq!(red.admit(&lone(1), &mut rng), Verdict::Drop);
         assert_eq!(red.admit(&lone(2_000), &mut rng), Verdict::Pass);
     }
 

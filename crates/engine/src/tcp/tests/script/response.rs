@@ -348,3 +348,76 @@ fn a_window_grows_to_twice_what_is_used() {
         assert_eq!(s.tcb.view(s.now).cwnd / u64::from(MSS), end, "{used}");
     }
 }
+
+/// Of a connection with ECN; so many segments are under way.
+fn with_ecn(segments: u64) -> Script {
+    let config = TcpConfig { ecn: true, initial_window: 10, ..plain() };
+    let mut s = Script::syn_sent(config);
+    let mut syn_ack = s.segment(0, 1, Flags::SYN | Flags::ACK | Flags::ECE);
+    syn_ack.options.mss = Some(1460);
+    syn_ack.options.sack_permitted = true;
+    s.now += ms(100);
+    s.give(syn_ack);
+    s.poll();
+    assert_eq!(s.send(segments).len(), segments as usize);
+    s.now += ms(100);
+    s
+}
+
+fn echo(mut ack: Segment) -> Segment {
+    ack.flags = Flags::ACK | Flags::ECE;
+    ack
+}
+
+// RFC 3168 section 6.1.2: one reduction in a window of data, whether marks or losses come first;
+// and CWR says that there was one, for whatever reason.
+#[test]
+fn rfc3168_marks_and_losses_of_one_window_have_one_answer() {
+    let mut s = with_ecn(10);
+    let before = s.tcb.view(s.now).cwnd;
+    s.give(echo(s.ack(at(1))));
+    let once = s.tcb.view(s.now).ssthresh;
+    assert!(once >= before / 2 && once < before, "{before} -> {once}");
+    for n in 3..7 {
+        s.now += ms(1);
+        s.give(s.sack(at(1), &[(at(2), at(n))]));
+    }
+    assert_eq!(s.tcb.view(s.now).phase, RecoveryPhase::Recovery);
+    assert_eq!(s.tcb.view(s.now).ssthresh, once);
+
+    let mut s = with_ecn(10);
+    for n in 2..6 {
+        s.now += ms(1);
+        s.give(s.sack(at(0), &[(at(1), at(n))]));
+    }
+    assert_eq!(s.tcb.view(s.now).phase, RecoveryPhase::Recovery);
+    let once = s.tcb.view(s.now).ssthresh;
+    assert!(once < before);
+    while s.poll().is_some() {}
+    s.now += ms(100);
+    s.give(echo(s.ack(at(10))));
+    assert_eq!(s.tcb.view(s.now).phase, RecoveryPhase::Open);
+    assert_eq!(s.tcb.view(s.now).ssthresh, once);
+    s.tcb.push(s.now, Chunk { dsn: Dsn(1 + 10 * 1460), data: Bytes::from(vec![1; 1460]) });
+    assert!(s.poll().unwrap().flags.contains(Flags::CWR));
+}
+
+// RFC 9293 section 3.8.6.1: whoever waits for a window goes on asking, also if the timer fired while
+// something was being repeated.
+#[test]
+fn rfc9293_a_window_is_asked_for_again_when_what_was_under_way_has_arrived() {
+    let mut s = Script::established(plain());
+    s.send(1);
+    s.tcb.set_blocked(s.now, true);
+    let until = s.now + Duration::from_secs(4);
+    while let Some(next) = s.tcb.next_timeout().filter(|next| *next < until) {
+        s.now = next;
+        s.tcb.on_timeout(next, &[]);
+        while s.poll().is_some() {}
+    }
+    s.give(s.ack(at(1)));
+    let next = s.tcb.next_timeout().expect("the persist timer");
+    s.now = next;
+    s.tcb.on_timeout(next, &[]);
+    assert_eq!(s.poll().expect("a probe").seq, SeqNum(ISS).plus(1460));
+}
