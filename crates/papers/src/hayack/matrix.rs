@@ -1,7 +1,8 @@
 //! What the paper does not name (rates, Link2's RTT), what else could explain its figures (buffers,
 //! stacks, kind of loss), and every controller under every egress policy.
 
-use super::{Buffers, Case, LARGE, Outcome, PURE, RTTS, Regime, STATED, mean};
+use super::{Buffers, Case, LARGE, Outcome, PURE, RTTS, Regime, STATED};
+use super::{geometric_words, mean, ratio};
 use crate::context::Context;
 use crate::figure::{Figure, Heat, Panel};
 use crate::report::{Report, Table, Verdict};
@@ -27,7 +28,7 @@ pub(super) fn unnamed(context: &Context<'_>, report: &mut Report) -> Result<(), 
     let outcomes = context.each("unnamed", &cases, |case| case.run(context))?;
     let row = |(name, runs): (&[&str; 3], &[Outcome])| {
         let mut row: Vec<String> = name.iter().map(|&s| s.to_owned()).collect();
-        row.push(format!("{:.2}", mean(runs, Outcome::ratio)));
+        row.push(format!("{:.2}", ratio(runs)));
         row.push(format!("{:.0} %", mean(runs, Outcome::above)));
         row.push(format!("{:.1}", mean(runs, Outcome::peak)));
         row.push(format!("{:.3}", mean(runs, Outcome::mean_jain)));
@@ -70,9 +71,12 @@ pub(super) fn confounders(context: &Context<'_>, report: &mut Report) -> Result<
         }
     }
     let outcomes = context.each("confounders", &cases, |case| case.run(context))?;
-    let mut rows = Vec::new();
+    let (mut rows, mut random) = (Vec::new(), Vec::new());
     for (name, runs) in names.iter().zip(outcomes.chunks(seeds.len())) {
         rows.push(regime(name, runs));
+        if let ["large", "as B", "0.1%", way] = *name {
+            random.push(theory(way, runs));
+        }
     }
     let head = ["buffers", "A's stack", "random loss", "B", "B over TCP", "Jain's index"]
         .into_iter()
@@ -86,6 +90,7 @@ pub(super) fn confounders(context: &Context<'_>, report: &mut Report) -> Result<
                   bytes and begins with one segment."
             .to_owned(),
     });
+    random_loss(report, random);
     report.note(
         "With the buffers that the paper states, B has one send buffer of 41 kB of payload for \
          both subflows. minRTT fills it over Link2, and Link1 has what is left. Sent by turns, \
@@ -95,12 +100,34 @@ pub(super) fn confounders(context: &Context<'_>, report: &mut Report) -> Result<
     Ok(())
 }
 
+/// What independent losses come to, beside what theory says: Reno's rate is one over the RTT.
+fn theory(way: &str, runs: &[Outcome]) -> Vec<String> {
+    // Link2's RTT is 5 ms; data goes by Link1, and half a round trip back by either.
+    let (slow, fast) = (f64::from(RTTS[3].0), 5.0);
+    let expected = if way == "hayack" { slow / ((slow + fast) / 2.0) } else { 1.0 };
+    vec![
+        way.to_owned(),
+        format!("{expected:.2}"),
+        format!("{:.2}", ratio(runs)),
+        geometric_words(runs, 2),
+    ]
+}
+
+fn random_loss(report: &mut Report, rows: Vec<Vec<String>>) {
+    report.tables.push(Table {
+        title: "Random loss of 0.1 % at 350 ms: B over TCP on Link1".to_owned(),
+        head: ["B", "theory", "of the mean rates", "geometric mean"].map(str::to_owned).to_vec(),
+        rows,
+        caption: "Large buffers, A with B's stack.".to_owned(),
+    });
+}
+
 fn regime(name: &[&str; 4], runs: &[Outcome]) -> Vec<String> {
     let limited = |n: usize| mean(runs, |o| o.watch.flows[n].window_limited());
     let cuts = |n: usize| mean(runs, |o| o.watch.flows[n].cuts.len() as f64);
     let both: Vec<f64> = runs.iter().filter_map(|o| o.synchronised(0.5)).collect();
     let mut row: Vec<String> = name.iter().map(|&s| s.to_owned()).collect();
-    row.push(format!("{:.2}", mean(runs, Outcome::ratio)));
+    row.push(format!("{:.2}", ratio(runs)));
     row.push(format!("{:.3}", mean(runs, Outcome::mean_jain)));
     row.push(format!("{:.2}", mean(runs, |o| o.rates()[1])));
     row.extend([0, 1].map(|n| format!("{:.0} %", limited(n) * 100.0)));

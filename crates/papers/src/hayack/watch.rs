@@ -29,6 +29,29 @@ pub(super) struct Watch {
     /// Where the first subflow comes from, and how many of its segments with data Link1 has lost.
     source: Option<SocketAddr>,
     pub(super) lost: u64,
+    /// Of the multipath flow.
+    pub(super) window: Window,
+}
+
+/// How far a receive window has come towards what the buffer allows.
+#[derive(Default)]
+pub(super) struct Window {
+    /// The most, as a share of the limit.
+    pub(super) most: f64,
+    /// When it was first there, seconds.
+    pub(super) full_at: Option<f64>,
+}
+
+impl Window {
+    fn seen(&mut self, now: Instant, info: &Info) {
+        // The scale of the header rounds what is announced.
+        const FULL: f64 = 0.95;
+        let share = info.receive_window as f64 / (info.receive_buffer as f64).max(1.0);
+        self.most = self.most.max(share);
+        if share >= FULL && self.full_at.is_none() {
+            self.full_at = Some(now.as_secs_f64());
+        }
+    }
 }
 
 /// A flow on Link1.
@@ -78,6 +101,7 @@ impl Watch {
             at_sender: Capture::new(),
             source: None,
             lost: 0,
+            window: Window::default(),
         }
     }
 }
@@ -105,6 +129,7 @@ impl Observer for Watch {
             put(&mut self.flows[usize::from(host == d)].bytes, now, first.delivered as f64);
         }
         if host == d {
+            self.window.seen(now, info);
             let second = info.subflows.iter().filter(|s| s.path == PathId(1));
             put(&mut self.second, now, second.map(|s| s.delivered as f64).sum());
         }

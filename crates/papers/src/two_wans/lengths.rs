@@ -1,5 +1,5 @@
 //! Transfers by length: what the bundle gains over the faster WAN alone, and how many of its
-//! subflows carry something.
+//! subflows carry something. Transfers are the VPN's MPTCP connection itself, as for UDP.
 
 use super::layers::{CAUSES, Cause, PAPER, Traffic, sets};
 use super::{FILE, TEXT};
@@ -114,7 +114,7 @@ fn claims(report: &mut Report, rows: &[Row]) {
     });
     let text = format!(
         "short transfers gain nothing (time saved by the bundle with the extra tunnel over the \
-         faster WAN alone, up to {}; at most 5 %)",
+         faster WAN alone, up to {}; at most 5 %; by the VPN's own connection, as for UDP)",
         SIZES[SHORT - 1]
     );
     report.claim("short", &text, ("nothing", most, "%"), verdict);
@@ -122,7 +122,8 @@ fn claims(report: &mut Report, rows: &[Row]) {
     let (first, last) = (rows[0].subflows, rows[rows.len() - 1].subflows);
     let verdict = Verdict::when(grows && last > first, || "their number falls".to_owned());
     let text = format!(
-        "the longer a transfer, the more subflows carry it: from {first:.1} at {} on",
+        "the longer a transfer, the more subflows carry it: from {first:.1} at {} on (by the VPN's \
+         own connection, as for UDP)",
         SIZES[0]
     );
     report.claim("subflows", &text, ("more", last, "subflows"), verdict);

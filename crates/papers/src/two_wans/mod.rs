@@ -95,6 +95,13 @@ impl Course {
     fn greatest(&self) -> f64 {
         self.0.iter().copied().fold(0.0, f64::max)
     }
+
+    /// Seconds until it has `share` of its greatest.
+    fn climb(&self, share: f64) -> f64 {
+        let enough = share * self.greatest();
+        let first = self.0.iter().position(|rate| *rate >= enough);
+        first.map_or(f64::NAN, |second| second as f64 + 1.0)
+    }
 }
 
 /// Runs of the same settings with other seeds.
@@ -113,6 +120,11 @@ impl Runs {
     fn greatest(&self) -> f64 {
         let all: Vec<f64> = self.0.iter().map(Course::greatest).collect();
         stats::mean(&all).unwrap_or(0.0)
+    }
+
+    fn climb(&self, share: f64) -> f64 {
+        let all: Vec<f64> = self.0.iter().map(|course| course.climb(share)).collect();
+        stats::mean(&all).unwrap_or(f64::NAN)
     }
 }
 
@@ -228,21 +240,35 @@ fn cells(report: &mut Report, rows: &[Row], across: &[f64]) {
     }
 }
 
+/// What the paper says of the bundle and of long transfers, of UDP through the VPN: TCP through it
+/// is run for as long as iperf3 only.
 fn claims(report: &mut Report, (one, two): (&Runs, &Runs)) {
     let first = one.mean(0, SHORT);
     let verdict = Verdict::within(150.0, first, 22.5, || {
         format!("10 s give {first:.0} Mbit/s; the long mean is {:.0}", one.mean(0, 60))
     });
-    let text = "with a tunnel a WAN the bundle gives about 150 of 310 Mbit/s (within 15 %)";
+    let text = "with a tunnel a WAN the bundle gives about 150 of 310 Mbit/s (UDP; within 15 %)";
     let verdict = verdict.fitted("the queue of each WAN");
     report.claim("bundle", text, (150.0, first, "Mbit/s"), verdict);
     let greatest = two.greatest();
-    let verdict = Verdict::when(greatest >= 275.0, || "the windows do not grow so far".to_owned());
-    let text = "with the extra tunnel long transfers reach 290 Mbit/s after a slow climb";
-    report.claim("reaches", text, (290.0, greatest, "Mbit/s"), verdict);
+    let climb = two.climb(0.9);
+    // It has not been slow if the paper's iperf3 runs, whose means are far below, had seen it.
+    let slow = climb > SHORT as f64;
+    let verdict = match (greatest >= 275.0, slow) {
+        (true, true) => Verdict::Reproduced,
+        (true, false) => {
+            Verdict::Partly(format!("so far, but not slowly: 90 % of it after {climb:.0} s"))
+        }
+        (false, _) => Verdict::Not("the windows do not grow so far".to_owned()),
+    };
+    let text = format!(
+        "with the extra tunnel long transfers (UDP) reach 290 Mbit/s after a slow climb (more than \
+         {SHORT} s to 90 % of the most; here {climb:.0} s)"
+    );
+    report.claim("reaches", &text, (290.0, greatest, "Mbit/s"), verdict);
     let mean = two.mean(0, 60);
     let verdict = Verdict::within(200.0, mean, 30.0, || format!("the mean is {mean:.0}"));
-    let text = "with the extra tunnel long transfers have about 200 Mbit/s on average (15 %)";
+    let text = "with the extra tunnel long transfers (UDP) have about 200 Mbit/s on average (15 %)";
     report.claim("long-mean", text, (200.0, mean, "Mbit/s"), verdict);
 }
 
