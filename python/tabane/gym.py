@@ -158,8 +158,8 @@ class _Env(gymnasium.Env[_Array, np.int64], _Steps):
         """Goes to the next decision.
 
         Returns:
-            Observation, reward, whether all flows are complete, whether the scenario's duration
-            was over before, and ``{"time_s": simulated seconds}``.
+            Observation, reward, whether all flows are complete or have failed, whether the
+            scenario's duration was over before, and ``{"time_s": simulated seconds}``.
 
         Raises:
             TypeError: the action is no whole number.

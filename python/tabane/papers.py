@@ -90,6 +90,7 @@ def run(
     Raises:
         ValueError: there is no such paper.
         RunError: a run failed.
+        PolicyError: a policy of yours raised; told when all runs of that step are done.
     """
     sets = _values.sets(set)
     number = _values.seed(seed, "seed")

@@ -53,6 +53,31 @@ def test_the_first_subflow_with_space_is_as_good_as_the_policy_says() -> None:
     assert result.ended_s == info["time_s"]
 
 
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_flow_that_fails_ends_an_episode_before_its_time(fails: bool) -> None:
+    scenario = tabane.Scenario(
+        duration="60s",
+        link={
+            "wifi": {"rate": "300kbps", "delay": "10ms"},
+            "lte": {"rate": "300kbps", "delay": "30ms"},
+        },
+        flow=[{"bulk": "100MB"}],
+        at=[{"time": "5s", "host": "client", "abort": True}] if fails else [],
+    )
+    env = gym.SchedulerEnv([scenario])
+    env.reset(seed=1)
+    many = gym.SchedulerVectorEnv(2, [scenario], threads=2)
+    many.reset(seed=1)
+    over = (False, False)
+    while not any(over):
+        _, _, terminated, truncated, info = env.step(0)
+        _, _, each_terminated, each_truncated, _ = many.step(np.zeros(2, dtype=int))
+        over = (terminated, truncated)
+        assert (bool(each_terminated[0]), bool(each_truncated[0])) == over
+    assert over == (fails, not fails)
+    assert info["time_s"] == pytest.approx(5.0 if fails else 60.0, abs=1.0)
+
+
 def test_many_are_what_each_is_alone() -> None:
     many = gym.SchedulerVectorEnv(3, threads=2)
     seen, _ = many.reset(seed=5)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import tabane
-from tabane import gym
+from tabane import gym, papers
 
 TWO = tabane.Scenario(
     duration="20s",
@@ -48,6 +48,8 @@ class Does(tabane.CongestionController):
 
 
 DOES = TWO.host("server", congestion=Does)
+#: Laid over a paper; its runs are short, and come to nothing.
+OF_PAPER: dict[str, Any] = {"host.server.congestion": Does, "duration": "1s"}
 
 
 def fail() -> None:
@@ -78,6 +80,8 @@ def printed_by(program: str) -> str:
     [
         "tabane.run(DOES)",
         "tabane.sweep(DOES, seeds=[1, 2], jobs=2, progress=False, cache=False)",
+        "papers.run('ecf3', quick=True, jobs=1, set=OF_PAPER)",
+        "papers.run('ecf3', quick=True, jobs=2, set=OF_PAPER)",
         "gym.SchedulerEnv([DOES]).reset()",
         "gym.SchedulerVectorEnv(2, [DOES], threads=0).reset()",
         "gym.SchedulerVectorEnv(2, [DOES], threads=2).reset()",
@@ -92,6 +96,18 @@ except tabane.PolicyError as error:
     print(type(error.__cause__).__name__)
 """
     assert printed_by(program) == "RecursionError\n"
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_what_a_policy_raises_in_a_paper_is_told_and_over(jobs: int) -> None:
+    # Twice: what the first one leaves must not keep the second one from asking.
+    for _ in range(2):
+        Does.left, Does.what = 1, staticmethod(fail)
+        with pytest.raises(tabane.PolicyError, match="my own fault"):
+            papers.run("ecf3", quick=True, jobs=jobs, set=OF_PAPER)
+    Does.left = -1
+    tabane.run(DOES)
+    assert Does.left < -1, "it is asked"
 
 
 def test_a_thousand_worlds_have_stacks() -> None:

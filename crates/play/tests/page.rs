@@ -276,6 +276,45 @@ fn files_in_an_address_name_links_as_they_like_and_have_an_end() {
     assert_eq!(browser.errors(), [""; 0]);
 }
 
+/// Directions that differ have sliders of their own, and what is moved is what it says.
+#[test]
+fn sliders_set_what_they_stand_for() {
+    let Some(mut browser) = Browser::start() else { return };
+    let site = Site::serve();
+    browser.open(&site.at("lang=en", "p=free"), 1280, 900);
+    browser.until(RUNS, "a run");
+    let text = "duration = \"60s\"\n[link.\"a.b=1\"]\nrate = \"20Mbps\"\ndelay = \"5ms\"\n\
+                up = { rate = \"5Mbps\" }\n[[flow]]\nbulk = \"unlimited\"\n";
+    let text = serde_json::json!(text);
+    kept(
+        &mut browser,
+        &format!(
+            "import('./state.js').then((it) => it.pack({text})).then((it) => \
+             (location.hash = '#toml=' + it, 'done'))"
+        ),
+    );
+    browser.until("document.querySelector('input[name=\"a.b=1.up.rate\"]')", "the file's link");
+    browser.until(RUNS, "a run of the file");
+    let names = "[...document.querySelectorAll('#links input')].map((it) => it.name).join()";
+    assert_eq!(browser.text(names), "a.b=1.up.rate,a.b=1.down.rate,a.b=1.delay,a.b=1.queue");
+    slide(&mut browser, "a.b=1.up.rate", 120);
+    slide(&mut browser, "a.b=1.delay", 100);
+    browser.until("Object.keys(playground.state.sets).length === 2", "the changes");
+    let set = browser.text("Object.keys(playground.state.sets).sort().join()");
+    assert_eq!(set, "link.\"a.b=1\".delay,link.\"a.b=1\".up.rate");
+    assert_eq!(browser.text(TROUBLE), "");
+    // The address says it, too, and is read back; nothing of it is left out.
+    browser.until("decodeURIComponent(location.hash).includes('.up.rate=')", "the address");
+    let address = browser.text("location.hash");
+    anew(&mut browser, "location.hash = '#p=free'");
+    browser.until(RUNS, "another run");
+    anew(&mut browser, &format!("location.hash = {}", serde_json::json!(address)));
+    browser.until(RUNS, "the same again");
+    assert_eq!(browser.text("Object.keys(playground.state.sets).sort().join()"), set);
+    assert_eq!(browser.text(TROUBLE), "");
+    assert_eq!(browser.errors(), [""; 0]);
+}
+
 #[test]
 fn a_seed_that_is_none_is_put_back() {
     let Some(mut browser) = Browser::start() else { return };

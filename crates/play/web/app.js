@@ -157,7 +157,7 @@ function build() {
   charts.build(history, mains, colours);
   const now = JSON.stringify([state.preset, state.variant, about.links.map((link) => link.name), strings.current()]);
   if (now !== shape || !document.activeElement?.closest("#links")) {
-    cards.build({ ...about, series }, mains, colours, one?.split ?? {});
+    cards.build({ ...about, series }, mains, colours, (link, key) => states.isSplit(state, link, key));
     shape = now;
   }
   const total = { label: t("total"), colour: css.getPropertyValue("--text").trim(), dash: [] };
@@ -239,7 +239,7 @@ function choosePreset(id, focus = false) {
 
 /** A slider has been moved: before the run begins it is a setting, then a change at this moment. */
 function changeLink(link, key, way, text) {
-  state.sets[`link.${link}.${way ? `${way}.` : ""}${key}`] = text;
+  state.sets[states.linkKey(link, key, way)] = text;
   if (at === 0 && !running) return open(false);
   address();
   send({ do: "change", change: { link, [key]: text, ...(way ? { direction: way } : {}) } });

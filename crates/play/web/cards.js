@@ -28,29 +28,36 @@ export function queueKilobytes(text) {
   return size ? size[1] * (SIZES[size[2]] ?? NaN) : NaN;
 }
 
-/** The sliders of a link: key, direction if it is set by direction, kind and value. */
-function settings(link, split) {
-  const both = [];
-  const { up, down } = link;
-  const add = (key, label, kind, of) => {
-    if (split.includes(key)) {
-      both.push({ key, label: `${label} ↑`, kind, way: "up", value: of(up) });
-      both.push({ key, label: `${label} ↓`, kind, way: "down", value: of(down) });
+/** A queue as a slider has it: kind and value; nothing for a model. */
+function queue(text) {
+  const packets = /^(\d+) packets?$/.exec(text ?? "100 packets");
+  if (packets) return [PACKETS, Number(packets[1])];
+  const size = queueKilobytes(text);
+  return size ? [BYTES, Math.round(size)] : null;
+}
+
+/** The sliders of a link: key, direction if it has another value in each, kind and value. */
+function settings(link, isSplit) {
+  const all = [];
+  const add = (key, label, of) => {
+    const slider = (from, arrow, way) => {
+      const found = of(from);
+      if (found) all.push({ key, label: label + arrow, kind: found[0], way, value: found[1] });
+    };
+    if (isSplit(link.name, key) || link.up[key] !== link.down[key]) {
+      slider(link.up, " ↑", "up");
+      slider(link.down, " ↓", "down");
     } else {
-      both.push({ key, label, kind, way: null, value: of(down) });
+      slider(link.down, "", null);
     }
   };
-  if (down.rate !== null && !down.moves) add("rate", t("rate"), RATE, (way) => (way.rate ?? 0) / 1e6);
-  if (down.delay !== null && !down.moves) add("delay", t("delay"), DELAY, (way) => (way.delay ?? 0) * 1e3);
-  if (!down.moves && /^([\d.]+%?)?$/.test(down.loss ?? "")) {
-    const share = (text) => (text ?? "").endsWith("%") ? parseFloat(text) : 100 * (parseFloat(text) || 0);
-    add("loss", t("loss"), LOSS, (way) => share(way.loss));
-  }
-  const packets = /^(\d+) packets?$/.exec(down.queue ?? "100 packets");
-  const size = queueKilobytes(down.queue);
-  if (packets) add("queue", t("queue"), PACKETS, () => Number(packets[1]));
-  else if (size) add("queue", t("queue"), BYTES, () => Math.round(size));
-  return both;
+  const number = (key, kind, scale) => (way) => way[key] !== null && !way.moves && [kind, way[key] * scale];
+  const share = (text) => (text ?? "").endsWith("%") ? parseFloat(text) : 100 * (parseFloat(text) || 0);
+  add("rate", t("rate"), number("rate", RATE, 1e-6));
+  add("delay", t("delay"), number("delay", DELAY, 1e3));
+  add("loss", t("loss"), (way) => !way.moves && /^([\d.]+%?)?$/.test(way.loss ?? "") && [LOSS, share(way.loss)]);
+  add("queue", t("queue"), (way) => queue(way.queue));
+  return all;
 }
 
 const tag = (name, className, ...content) => {
@@ -66,13 +73,12 @@ export class Cards {
     Object.assign(this, { main, more, changed, plugged, cards: [], moved: new Map() });
   }
 
-  build(about, mains, colours, split) {
+  /** `isSplit(link, key)`: it has a slider for each direction, also where both have one value. */
+  build(about, mains, colours, isSplit) {
     // What sliders of this run were moved to, by their names: a card may be made anew meanwhile.
     if (about.links !== this.about?.links) this.moved.clear();
     this.about = about;
-    const ways = new Map(Object.entries(split));
-    this.cards = about.links.map((link, n) =>
-      this.card(link, n, colours[n], ways.get(link.name) ?? []));
+    this.cards = about.links.map((link, n) => this.card(link, n, colours[n], isSplit));
     const is = (n) => mains.includes(n);
     this.main.replaceChildren(...this.cards.filter((_, n) => is(n)).map((one) => one.root));
     const rest = this.cards.filter((_, n) => !is(n)).map((one) => one.root);
@@ -80,7 +86,7 @@ export class Cards {
     this.more.parentElement.hidden = rest.length === 0;
   }
 
-  card(link, n, colour, split) {
+  card(link, n, colour, isSplit) {
     const root = tag("article", "panel link");
     root.style.setProperty("--colour", colour);
     root.dataset.link = link.name;
@@ -97,10 +103,11 @@ export class Cards {
     const head = tag("div", "head", tag("h3", "", link.name, " ", ends), now, plug);
     const reason = tag("p", "reason");
     const sliders = tag("div", "sliders");
-    for (const setting of settings(link, split)) sliders.append(this.slider(link, setting));
+    const all = settings(link, isSplit);
+    for (const setting of all) sliders.append(this.slider(link, setting));
     for (const key of ["queue", "loss"]) {
       const text = link.down[key];
-      const shown = settings(link, split).some((one) => one.key === key);
+      const shown = all.some((one) => one.key === key);
       if (text && !shown) sliders.append(tag("div", "fixed", tag("span", "", t(key)), tag("output", "", text)));
     }
     root.append(head, reason, sliders);

@@ -10,11 +10,28 @@ export const fresh = (id = "free") => ({
 
 /** Characters that are not seen as what they are, or that shells take for more than a character. */
 const ODD = /[\p{C}\p{Zl}\p{Zp}\\]/u;
+/** A key with a dot, whose first `=` is not in it but for names in quotes. */
+const KEY = /^(?!-)(?=.*\.)(?:[^="']|"[^"]*"|'[^']*')+$/;
 const MOST_SEED = 2n ** 63n - 1n;
 /** Bytes of a file in an address, at most: some letters could hold a file that fills the memory. */
 const MOST_TEXT = 4 << 20;
 
 export const isSeed = (text) => /^\d{1,19}$/.test(text) && BigInt(text) <= MOST_SEED;
+
+/** The key that sets something of a link, of one direction or of both; names as `--set` takes them. */
+export function linkKey(link, key, way) {
+  // Without a backslash where that can be: an address with one is not taken.
+  const quoted = () => (link.includes('"') && !link.includes("'") ? `'${link}'` : JSON.stringify(link));
+  const name = /[.="']/.test(link) ? quoted() : link;
+  return ["link", name, ...(way ? [way] : []), key].join(".");
+}
+
+/** Whether a link's directions are set apart by hand, or shall be: both may have one value now. */
+export function isSplit(state, link, key) {
+  const split = preset(state.preset)?.split ?? {};
+  return (Object.hasOwn(split, link) && split[link].includes(key))
+    || ["up", "down"].some((way) => linkKey(link, key, way) in state.sets);
+}
 
 /** Reads an address' fragment: the state, and what of the address is left out as it cannot be. */
 export async function read(hash) {
@@ -48,7 +65,7 @@ export async function read(hash) {
   for (const [key, value] of query) {
     // A key that began with a hyphen would be an option of the command line.
     const sound = keys.has(key) ? keys.get(key)(value)
-      : set(key, value, /^[^-=][^=]*\.[^=]*$/.test(key) && !ODD.test(key + value));
+      : set(key, value, KEY.test(key) && !ODD.test(key + value));
     if (!sound) left.push(`${key}=${value}`);
   }
   return { state, left: [...left, ...fit(state)].map(shorten) };

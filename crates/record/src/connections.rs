@@ -110,7 +110,8 @@ impl Connections {
         rows
     }
 
-    /// One has ended.
+    /// One has ended. Its client may have left meanwhile, and another be in its place: whose it was
+    /// stays what was known while it was there.
     pub(super) fn ended(
         &mut self,
         (now, unix_ms): (Instant, u64),
@@ -118,7 +119,15 @@ impl Connections {
     ) -> Option<ConnectionRow> {
         let mut tracked =
             self.0.remove(&last.id).unwrap_or_else(|| Tracked::new(now, last, &|_| None));
-        tracked.take(now, last.clone(), &|_| None);
+        let mut last = last.clone();
+        for (known, last) in
+            [(&tracked.last.owner, &mut last.owner), (&tracked.last.policies, &mut last.policies)]
+        {
+            if !known.is_empty() {
+                *last = known.clone();
+            }
+        }
+        tracked.take(now, last, &|_| None);
         let moved = tracked.last.bytes != [0, 0];
         moved.then(|| tracked.row(unix_ms, true))
     }
@@ -333,6 +342,29 @@ mod tests {
         assert!((29_000..=31_500).contains(&p50) && p50 == p95, "{p50} {p95}");
         let quiet = row(10, |tick| [0, tick.min(30) * 1000], false);
         assert_eq!(quiet.stall_ms, 0, "nobody waited");
+    }
+
+    /// The client was removed, or a reload gave its place to another one.
+    #[test]
+    fn whose_a_connection_was_is_known_from_when_it_was_there() {
+        for (owner, policies) in [("", ""), ("ben", "ecf bbr own | ecf bbr own")] {
+            let mut connections = Connections::default();
+            let there = ConnectionReading {
+                id: 1,
+                bytes: [300, 9_000],
+                owner: "anna".into(),
+                policies: "necf cubicd own | necf cubicd own".into(),
+                ..Default::default()
+            };
+            connections.take((Instant::ZERO + TICK, 100), [there.clone()], |_| None);
+            let last = ConnectionReading {
+                owner: owner.into(),
+                policies: policies.into(),
+                ..there.clone()
+            };
+            let row = connections.ended((Instant::ZERO + TICK * 2, 200), &last).unwrap();
+            assert_eq!((row.owner, row.policies), (there.owner, there.policies));
+        }
     }
 
     #[test]

@@ -130,6 +130,8 @@ struct Connection<'a> {
     start_ms: u64,
     end_ms: u64,
     bytes: [u64; 2],
+    /// Its longest pause that came within the window, milliseconds.
+    stall_ms: u64,
     /// By itself, within the window.
     ended: bool,
 }
@@ -144,8 +146,7 @@ impl Export {
         let paths = paths(rows, window)?;
         let mut measured =
             Measured { from_ms: window.from_ms, to_ms: window.to_ms, ..Measured::default() };
-        measured.skipped =
-            rows.iter().map(|row| if let Row::Skipped(rows) = row { *rows } else { 0 }).sum();
+        measured.skipped = skipped(rows, window);
         let (mut links, mut files) = (String::new(), Vec::<(String, String)>::new());
         for (path, rows) in &paths {
             let Some([up, down]) = &Trace::both(rows, span) else { continue };
@@ -213,6 +214,21 @@ fn quoted(text: &str) -> String {
         c => c.to_string(),
     };
     format!("\"{}\"", text.chars().map(escape).collect::<String>())
+}
+
+/// Rows that were not kept within the window. What says so is as old as the row before it.
+fn skipped(rows: &[Row], window: &Window) -> u64 {
+    let mut at = rows.iter().find_map(Row::unix_ms).unwrap_or(window.from_ms);
+    let mut skipped = 0;
+    for row in rows {
+        at = row.unix_ms().unwrap_or(at);
+        if let Row::Skipped(rows) = row
+            && (window.from_ms..=window.to_ms).contains(&at)
+        {
+            skipped += rows;
+        }
+    }
+    skipped
 }
 
 type Paths<'a> = BTreeMap<Arc<str>, Vec<&'a PathRow>>;
@@ -333,9 +349,19 @@ impl<'a> Connection<'a> {
         let (first, end) = (bytes_at(from), bytes_at(to));
         let bytes = [UP, DOWN].map(|way| end[way].saturating_sub(first[way]));
         let ended = last.ended && last.unix_ms <= window.to_ms;
+        let stall_ms = stall(rows, (from, to));
         let [start_ms, end_ms] = [from, to].map(|at| at - window.from_ms);
-        (bytes != [0, 0]).then_some(Self { last, start_ms, end_ms, bytes, ended })
+        (bytes != [0, 0]).then_some(Self { last, start_ms, end_ms, bytes, stall_ms, ended })
     }
+}
+
+/// The longest pause between two times, milliseconds. Rows have the longest one so far: what has
+/// not grown since the row before was before.
+fn stall(rows: &[&ConnectionRow], (from, to): (u64, u64)) -> u64 {
+    let before = rows.iter().take_while(|row| row.unix_ms <= from).last();
+    let until = rows.iter().find(|row| row.unix_ms >= to).or(rows.last());
+    let [before, until] = [before, until].map(|row| row.map_or(0, |row| row.stall_ms));
+    if until > before { u64::from(until).min(to - from) } else { 0 }
 }
 
 /// The policies that most bytes had.
@@ -371,7 +397,7 @@ fn flows(connections: &[Connection<'_>], measured: &mut Measured) -> Result<Stri
     measured.left_out = connections.len().saturating_sub(FLOWS_MAX) as u64;
     let mut text = String::new();
     for (n, connection) in connections.iter().take(FLOWS_MAX).enumerate() {
-        let Connection { last, start_ms, end_ms, bytes, ended } = connection;
+        let Connection { last, start_ms, end_ms, bytes, stall_ms, ended } = connection;
         let name = format!("{}{}", last.kind.name(), n + 1);
         let _ = writeln!(text, "\n[[flow]]\nname = \"{name}\"\nstart = \"{start_ms}ms\"");
         let seconds = (end_ms - start_ms) as f64 / 1e3;
@@ -404,7 +430,7 @@ fn flows(connections: &[Connection<'_>], measured: &mut Measured) -> Result<Stri
             kind: last.kind.name().to_owned(),
             bytes: *bytes,
             goodput_bps: most as f64 * 8.0 / seconds,
-            stall_s: f64::from(last.stall_ms) / 1e3,
+            stall_s: *stall_ms as f64 / 1e3,
             rtt_p50_s: last.rtt_us.map(|[p50, _]| seconds_of(p50)),
             rtt_p95_s: last.rtt_us.map(|[_, p95]| seconds_of(p95)),
             target: last.target.to_string(),

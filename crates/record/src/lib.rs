@@ -150,6 +150,18 @@ pub enum Row {
     Skipped(u64),
 }
 
+impl Row {
+    /// When it was written, milliseconds since 1970, if it says so.
+    #[must_use]
+    pub fn unix_ms(&self) -> Option<u64> {
+        match self {
+            Self::Path(row) => Some(row.unix_ms),
+            Self::Connection(row) => Some(row.unix_ms),
+            Self::Skipped(_) => None,
+        }
+    }
+}
+
 impl Kind {
     /// All of them, in the order of their numbers in files.
     pub const ALL: [Self; 3] = [Self::Bulk, Self::Paced, Self::Requests];

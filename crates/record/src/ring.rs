@@ -294,13 +294,15 @@ impl Contents {
             self.roles.push(role);
         }
         let mut damaged = 0;
+        // What says that rows are missing is as old as the row before it.
+        let mut at = file.start_ms;
+        let mut within = |row: &Row| {
+            at = row.unix_ms().unwrap_or(at);
+            (from_ms..to_ms).contains(&at)
+        };
         for block in codec::blocks(rest) {
             match block.and_then(codec::decode) {
-                Ok(rows) => self.rows.extend(rows.into_iter().filter(|row| match row {
-                    Row::Path(row) => (from_ms..to_ms).contains(&row.unix_ms),
-                    Row::Connection(row) => (from_ms..to_ms).contains(&row.unix_ms),
-                    Row::Skipped(_) => true,
-                })),
+                Ok(rows) => self.rows.extend(rows.into_iter().filter(&mut within)),
                 Err(Damage::Torn) => self.torn.push(file.path.clone()),
                 Err(Damage::Wrong) => damaged += 1,
             }

@@ -17,7 +17,7 @@ pub(crate) const BUDGET: u64 = 463;
 pub(crate) const RESERVE: u64 = 10_000_000;
 /// Rows of paths a tick when there is little room.
 pub(crate) const IN_TURN: usize = 3;
-/// Paths known at a time; more are counted as skipped.
+/// Paths known at a time; of more at once, the others are counted as skipped.
 const PATHS: usize = 4096;
 /// A path has rows until it has been quiet for so long.
 const QUIET: Duration = Duration::from_secs(2);
@@ -73,6 +73,8 @@ pub(crate) struct Sampler {
     budget: Budget,
     skipped: u64,
     next: Instant,
+    /// When readings were taken last.
+    taken: Instant,
     /// Something moved lately.
     busy: bool,
 }
@@ -86,6 +88,8 @@ struct Path {
     row: Instant,
     /// When it was last busy.
     busy: Instant,
+    /// When it was last read.
+    seen: Instant,
 }
 
 /// Bytes that may be written; what was written beyond them at once is owed.
@@ -139,6 +143,8 @@ impl Sampler {
     ) -> Vec<Row> {
         self.next = now + TICK;
         self.budget.grow(now);
+        self.forget();
+        self.taken = now;
         let mut due: Vec<(Instant, Arc<str>, PathReading)> = Vec::new();
         self.busy = false;
         for (name, reading) in paths {
@@ -181,6 +187,15 @@ impl Sampler {
         rows
     }
 
+    /// Makes room, where there is none: clients come and go. Those that are still read stay, as
+    /// otherwise more paths than have room would push out each other, and none had rows.
+    fn forget(&mut self) {
+        if self.paths.len() >= PATHS {
+            let taken = self.taken;
+            self.paths.retain(|_, path| taken.saturating_since(path.seen) <= QUIET);
+        }
+    }
+
     fn put_connection(&mut self, rows: &mut Vec<Row>, row: ConnectionRow, room: bool) {
         if room {
             rows.push(Row::Connection(row));
@@ -193,14 +208,15 @@ impl Sampler {
     fn look(&mut self, now: Instant, name: &Arc<str>, reading: &PathReading) -> Option<Instant> {
         let Some(path) = self.paths.get_mut(name) else {
             if self.paths.len() < PATHS {
-                let busy = Instant::ZERO;
-                let path = Path { last: *reading, carried: [false; 2], row: now, busy };
+                let (last, carried, busy) = (*reading, [false; 2], Instant::ZERO);
+                let path = Path { last, carried, row: now, busy, seen: now };
                 self.paths.insert(name.clone(), path);
             } else {
                 self.skipped += 1;
             }
             return None;
         };
+        path.seen = now;
         let seconds = now.saturating_since(path.row).as_secs_f64().max(1e-3);
         let bytes = |reading: &PathReading| -> u64 {
             reading.directions.iter().map(|direction| direction.bytes).sum()
@@ -337,6 +353,39 @@ mod tests {
         let down = PathReading { up: false, ..reading(200, 250_000) };
         let down = path_rows(sampler.take(at(20_100), [("wifi".into(), down)], []));
         assert!(down.len() == 1 && !down[0].up);
+    }
+
+    #[test]
+    fn clients_that_have_left_make_room_for_others() {
+        let mut sampler = Sampler::default();
+        let mut take = |tick: u64, client: u64, bytes: u64| {
+            // One is there all the time, and a call goes by it.
+            let paths = [(format!("c{client}/0"), bytes), ("call/0".to_owned(), tick * 1000)];
+            let paths = paths.map(|(name, bytes)| (name.into(), reading(tick, bytes)));
+            path_rows(sampler.take(at(tick * 100), paths, []))
+        };
+        let mut last = Vec::new();
+        for client in 0..=PATHS as u64 {
+            take(client * 2 + 1, client, 0);
+            last = take(client * 2 + 2, client, 12_500);
+        }
+        let names: Vec<&str> = last.iter().map(|row| &*row.path).collect();
+        assert_eq!(names, [format!("c{PATHS}/0").as_str(), "call/0"]);
+        assert!(last.iter().all(|row| row.lasts_ms == 100), "{last:?}");
+    }
+
+    #[test]
+    fn paths_that_are_there_do_not_push_out_each_other() {
+        let mut sampler = Sampler::default();
+        let mut rows = Vec::new();
+        for tick in 1..=40 {
+            let paths = (0..PATHS + 9).map(|path| {
+                let bytes = if path == 5 { tick * 12_500 } else { 0 };
+                (format!("c{path}/0").into(), reading(tick, bytes))
+            });
+            rows.extend(path_rows(sampler.take(at(tick * 100), paths, [])));
+        }
+        assert_eq!(rows.len(), 39, "each tick but the first");
     }
 
     #[test]

@@ -198,6 +198,11 @@ impl LinkPlan {
         Ok(Self { params, config, mtu, name: format!("link/{name}/{way}") })
     }
 
+    /// Of its random streams: `link/wifi/up`, whatever other links there are.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Bits per second that it can send on average in the first `time` of a run with this seed.
     ///
     /// # Errors

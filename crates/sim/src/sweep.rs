@@ -8,6 +8,10 @@ use std::num::NonZero;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// Bytes of a thread's stack: a policy may be Python's, whose interpreter ends a recursion without
+/// end only far down. It is address space, which costs nothing until it is used.
+const STACK: usize = 16 << 20;
+
 /// Runs every variant with nobody watching. `progress` is told how many are done, of how many.
 pub fn run(
     variants: &[Variant],
@@ -48,7 +52,8 @@ pub fn each_on<I: Sync, T: Send>(
     };
     std::thread::scope(|scope| {
         for _ in 1..threads.min(items.len()) {
-            scope.spawn(work);
+            let thread = std::thread::Builder::new().stack_size(STACK);
+            thread.spawn_scoped(scope, work).expect("invariant: the system has threads for cores");
         }
         work();
     });

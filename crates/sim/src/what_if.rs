@@ -75,7 +75,7 @@ pub fn with_unseen(
     for (n, link) in links.iter_mut().enumerate() {
         let Some(unseen) = unseen.get(&n).filter(|_| seed > 1) else { continue };
         let Some(ConditionsConfig::Series(series)) = &link.config.conditions else { continue };
-        let mut rng = Seed(seed).stream(&format!("unseen/{n}"));
+        let mut rng = Seed(seed).stream(&format!("unseen/{}", link.name()));
         let factors: Vec<f64> = unseen.iter().map(|one| (rng.normal() * one.sd).exp()).collect();
         let series = varied(series, unseen, &factors);
         link.config.conditions = Some(ConditionsConfig::Series(Arc::new(series)));
@@ -224,6 +224,35 @@ mod tests {
         // 20 ms and at most a queue of 20 ms.
         assert!(0.02 <= p50 && p50 <= p95 && p95 < 0.043, "{p50} {p95}");
         assert_eq!(figures.latency_p50_s, None);
+    }
+
+    /// A seed is a pair of runs, also where a change takes a link away or adds one.
+    #[test]
+    fn a_link_has_the_same_rates_whatever_other_links_there_are() {
+        let series = Arc::new(Series::parse("time_s,rate_mbps\n0,10\n5,20\n").unwrap());
+        let (from, to) = (Duration::ZERO, Duration::from_secs(10));
+        let rates = |links: &[&str]| {
+            let link = |name: &&str| format!("[link.{name}]\nrate = \"20Mbps\"\n");
+            let links: String = links.iter().map(link).collect();
+            let text = format!("seed = 1\n{links}[[flow]]\nbulk = \"1MB\"\n");
+            let mut plan = Scenario::parse("x", &text).unwrap().compile().unwrap();
+            let mut given = plan.links.to_vec();
+            for link in &mut given {
+                link.config.conditions = Some(ConditionsConfig::Series(series.clone()));
+            }
+            plan.links = given.into();
+            let unseen =
+                (0..plan.links.len()).map(|n| (n, vec![Unseen { from, to, sd: 0.5 }])).collect();
+            let plan = with_unseen(&plan, &unseen, 2).unwrap();
+            plan.link("lte").unwrap().clone().map(|way| match way.config.conditions {
+                Some(ConditionsConfig::Series(series)) => series.rows().to_vec(),
+                other => panic!("{other:?}"),
+            })
+        };
+        let [up, down] = rates(&["wifi", "lte"]);
+        assert_ne!(up, down);
+        assert_eq!(rates(&["lte"]), [up.clone(), down.clone()]);
+        assert_eq!(rates(&["dsl", "lte", "wifi"]), [up, down]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::io;
 use std::ptr;
 use tabane_sim::RunError;
-use tabane_sim::result::RunResult;
+use tabane_sim::result::{FlowResult, RunResult};
 
 /// What an agent sees, and what came of its last action.
 pub(super) struct Question {
@@ -24,7 +24,8 @@ pub(super) struct Question {
 pub(super) enum Stand {
     Asks(Question),
     Over {
-        completed: bool,
+        /// Nothing is left to do: each flow is complete, or has failed.
+        settled: bool,
         reward: f64,
         time: f64,
     },
@@ -101,8 +102,10 @@ impl Session {
         match result {
             CoroutineResult::Yield(question) => Stand::Asks(question),
             CoroutineResult::Return(Ok((result, reward))) => {
-                let completed = result.flows.iter().all(|flow| flow.completed_s.is_some());
-                Stand::Over { completed, reward, time: result.ended_s }
+                let is_over =
+                    |flow: &FlowResult| flow.completed_s.is_some() || flow.failed.is_some();
+                let settled = result.flows.iter().all(is_over);
+                Stand::Over { settled, reward, time: result.ended_s }
             }
             CoroutineResult::Return(Err(error)) => Stand::Failed(error),
         }

@@ -51,7 +51,13 @@ fn days(date: &str) -> Option<u64> {
     let mut parts = date.split('-').map(str::parse::<u64>);
     let [year, month, day] = [parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?];
     let sound = (1970..10_000).contains(&year) && (1..=12).contains(&month);
-    if !sound || !(1..=31).contains(&day) || parts.next().is_some() {
+    let leap = year % 4 == 0 && year % 100 != 0 || year % 400 == 0;
+    let last = match month {
+        2 => 28 + u64::from(leap),
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    };
+    if !sound || !(1..=last).contains(&day) || parts.next().is_some() {
         return None;
     }
     // Years begin in March, so that the leap day is the last of its year.
@@ -82,5 +88,9 @@ mod tests {
         for wrong in ["", "tomorrow", "25:00", "2026-13-01", "1960-01-01", "18", "3 ago"] {
             assert!(parse(wrong, now).is_err(), "{wrong}");
         }
+        for no_day in ["2026-02-30", "2026-04-31", "2026-02-29", "2100-02-29", "2026-01-00"] {
+            assert!(parse(no_day, now).is_err(), "{no_day}");
+        }
+        assert_eq!(at("2000-02-29"), "2000-02-29 00:00:00.000");
     }
 }

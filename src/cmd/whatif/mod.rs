@@ -124,14 +124,16 @@ pub(crate) fn report(args: &Args) -> Result<Report, Failure> {
     for change in std::iter::once(&Change::default()).chain(&changes) {
         plans.push(plan(&args.file, change)?);
     }
-    let sight = Sight::of(&plans[0], measured.as_ref())?;
-    let figures = run_all(&plans, &sight, args.seeds)?;
+    let sights = plans.iter().map(|plan| Sight::of(plan, measured.as_ref()));
+    let sights: Vec<Sight> = sights.collect::<Result<_, _>>()?;
+    let figures = run_all(&plans, &sights, args.seeds)?;
+    let sight = &sights[0];
     let rows = names.iter().zip(&figures).map(|(name, own)| row(name, own, &figures[0]));
     Ok(Report {
         scenario: plans[0].scenario.name.clone(),
         seeds: args.seeds,
         measured: measured.as_ref().map(figures_of),
-        interpolated: sight.interpolated,
+        interpolated: sight.interpolated.clone(),
         rests_on_interpolation: sight.rests,
         rows: rows.collect(),
     })
@@ -152,19 +154,12 @@ fn plan(file: &Path, change: &Change) -> Result<Plan, Failure> {
 }
 
 /// Every plan with every seed, on all cores.
-fn run_all(plans: &[Plan], sight: &Sight, seeds: u64) -> Result<Vec<Vec<Figures>>, Failure> {
+fn run_all(plans: &[Plan], sights: &[Sight], seeds: u64) -> Result<Vec<Vec<Figures>>, Failure> {
     let jobs: Vec<(usize, u64)> =
         (0..plans.len()).flat_map(|plan| (1..=seeds).map(move |seed| (plan, seed))).collect();
     let progress = Progress::new("runs", jobs.len() as u64);
     let job = |(n, seed): &(usize, u64)| {
-        // What is not seen of a link that a change takes away is nobody's.
-        let plan = &plans[*n];
-        let unseen = if plan.links.len() == plans[0].links.len() {
-            sight.unseen.clone()
-        } else {
-            moved(sight, &plans[0], plan)
-        };
-        what_if::measure(&what_if::with_unseen(plan, &unseen, *seed)?)
+        what_if::measure(&what_if::with_unseen(&plans[*n], &sights[*n].unseen, *seed)?)
     };
     let results = sweep::each(&jobs, job, |done, _| progress.set(done as u64));
     progress.finish();
@@ -173,16 +168,6 @@ fn run_all(plans: &[Plan], sight: &Sight, seeds: u64) -> Result<Vec<Vec<Figures>
         figures[*n].push(result.map_err(|error| anyhow!(error))?);
     }
     Ok(figures)
-}
-
-/// The same by the numbers that links have in a scenario with fewer of them.
-fn moved(sight: &Sight, from: &Plan, to: &Plan) -> BTreeMap<usize, Vec<Unseen>> {
-    let number = |n: usize| {
-        let (name, _) = from.scenario.link.0.get(n / 2)?;
-        Some(to.scenario.link.position(name)? * 2 + n % 2)
-    };
-    let pairs = sight.unseen.iter();
-    pairs.filter_map(|(n, unseen)| Some((number(*n)?, unseen.clone()))).collect()
 }
 
 impl Sight {
@@ -275,4 +260,35 @@ fn row(what: &str, own: &[Figures], base: &[Figures]) -> Row {
 fn interval(values: &[f64]) -> Option<Interval> {
     let Estimate { mean, half_width } = estimate(values)?;
     Some(Interval { mean, low: mean - half_width, high: mean + half_width })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_seen_of_a_change_is_by_its_own_files() {
+        let place = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(place.path().join(name), text).unwrap();
+        let rates = "time_s,rate_mbps\n0,4\n1,4\n";
+        write("seen.csv", rates);
+        write("blind.csv", &format!("# unseen 0 2 0.8\n{rates}"));
+        write(
+            "then.toml",
+            "duration = \"2s\"\n[link.wifi]\ndelay = \"5ms\"\nconditions = \"seen.csv\"\n\
+             [[flow]]\nbulk = \"unlimited\"\n",
+        );
+        let tries = ["seen.csv", "blind.csv"]
+            .map(|file| format!("link.wifi.conditions=\"{}\"", place.path().join(file).display()));
+        let args = Args::new(place.path().join("then.toml"), tries.to_vec(), 4);
+        let report = report(&args).unwrap();
+        let widths: Vec<f64> = report
+            .rows
+            .iter()
+            .map(|row| row.goodput_bps.unwrap())
+            .map(|bps| (bps.high - bps.low) / bps.mean)
+            .collect();
+        assert!(widths[0] < 0.01 && widths[1] < 0.01 && widths[2] > 0.2, "{widths:?}");
+        assert_eq!(report.rests_on_interpolation, 0.0, "of the replay");
+    }
 }

@@ -137,3 +137,34 @@ fn links_of_like_names_have_files_of_their_own() {
     files.dedup_by(|a, b| a.0 == b.0);
     assert_eq!(files.len(), 4);
 }
+
+#[test]
+fn what_is_measured_is_of_the_window() {
+    let mut rows: Vec<Row> = Vec::new();
+    let mut put = |id: u64, seconds: [u64; 3], stalls: [u32; 3]| {
+        for (second, stall_ms) in seconds.into_iter().zip(stalls) {
+            let row = connection_row(id, second, 60 + second, [0, (60 + second) * 1_000_000]);
+            let unix_ms = row.unix_ms - 12_000;
+            rows.push(Row::Connection(ConnectionRow { unix_ms, stall_ms, ..row }));
+        }
+    };
+    // 2 s before the window, 8 s into it and 8 s after it.
+    put(1, [10, 20, 30], [4_000, 4_000, 4_000]);
+    put(2, [10, 20, 30], [1_000, 2_000, 2_000]);
+    put(3, [10, 20, 30], [0, 0, 3_000]);
+    // It began before the window: what of it lies within is no more than that.
+    put(4, [10, 20, 30], [1_000, 50_000, 50_000]);
+    // One that was long over.
+    put(5, [10, 20, 40], [0, 0, 0]);
+    rows.sort_by_key(Row::unix_ms);
+    rows.insert(1, Row::Skipped(100));
+    rows.extend((0..100).map(|n| path_row(n, "wifi")));
+    rows.push(Row::Skipped(7));
+    rows.push(path_row(150, "wifi"));
+    rows.push(Row::Skipped(1_000));
+    let measured = Export::make(&rows, &window(None), "day").unwrap().measured;
+    let mut stalls: Vec<f64> = measured.flows.iter().map(|flow| flow.stall_s).collect();
+    stalls.sort_by(f64::total_cmp);
+    assert_eq!(stalls, [0.0, 0.0, 2.0, 3.0, 10.0]);
+    assert_eq!(measured.skipped, 7);
+}

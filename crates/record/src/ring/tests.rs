@@ -95,6 +95,21 @@ fn a_torn_end_is_reported_and_not_continued() {
 }
 
 #[test]
+fn what_was_skipped_is_as_old_as_the_row_before_it() {
+    let place = tempfile::tempdir().unwrap();
+    let mut writer = Writer::start(settings(place.path(), 3), Role::Client).unwrap();
+    for second in 0..3 {
+        let (start, mut encoder) = (START + second * 1000, Encoder::default());
+        encoder.add(&row(start));
+        encoder.add(&Row::Skipped(second + 5));
+        writer.write(start, encoder.finish());
+    }
+    drop(writer);
+    let found = Recording::open(place.path()).unwrap().read(START + 900, START + 1100).unwrap();
+    assert_eq!(found.rows, [row(START + 1000), Row::Skipped(6)]);
+}
+
+#[test]
 fn what_cannot_be_written_ends_the_recording_and_is_said_once() {
     let place = tempfile::tempdir().unwrap();
     let mut writer = Writer::start(settings(place.path(), 3), Role::Client).unwrap();
