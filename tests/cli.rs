@@ -5,6 +5,9 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod binary;
+#[cfg(target_os = "linux")]
+#[path = "cli/compare.rs"]
+mod compare;
 #[path = "cli/config.rs"]
 mod config;
 #[path = "cli/files.rs"]

@@ -35,6 +35,24 @@ name = "download"
 bulk = "4MB"
 "#;
 
+/// Its only subflow is reset.
+const RESET: &str = r#"
+duration = "2s"
+[defaults]
+mptcp = false
+[link.wifi]
+rate = "10Mbps"
+delay = "5ms"
+[[flow]]
+name = "download"
+bulk = "4MB"
+[[at]]
+time = "300ms"
+host = "client"
+path = "wifi"
+subflow = "reset"
+"#;
+
 /// Requests and an upload of plain TCP through a router, over IPv6.
 const ROUTER: &str = r#"
 duration = "20s"
@@ -418,6 +436,27 @@ fn a_comparison_has_a_table_a_page_and_a_document() {
     assert!(!again.err.contains("two:"), "{}", again.err);
     let runs: Value = serde_json::from_str(&again.out).unwrap();
     assert_eq!(runs[0]["runs"]["sim"].as_array().unwrap().len(), 1);
+}
+
+/// However many runs there are, and however they are told.
+#[test]
+fn a_flow_that_failed_is_a_failure_of_each_way_to_run() {
+    if !able() {
+        return;
+    }
+    let place = Place::new();
+    place.write("reset.toml", RESET);
+    let run = ["lab", "run", "reset.toml", "--stack", "tabane"];
+    let several = [&run[..], &["--repeat", "2"]].concat();
+    let compare = ["compare", "reset.toml", "--stacks", "tabane", "--repeat", "1"];
+    for args in [&run[..], &several, &compare] {
+        for more in [&[][..], &["--json"]] {
+            let said = place.tabane(&[args, more].concat());
+            assert_eq!(said.code, Some(1), "{args:?} {}", said.err);
+            assert!(said.err.contains("download") && said.err.contains("failed"), "{}", said.err);
+            assert!(said.out.contains("goodput"), "the result is told, too: {}", said.out);
+        }
+    }
 }
 
 #[test]

@@ -4,13 +4,16 @@
 use super::lab::failure;
 use super::sets::Sets;
 use super::sim;
+use super::sim::kept;
 use super::sim::list::{NOTES, PAGE, is_beside_scenarios};
 use crate::exit::Failure;
 use crate::interruption::interruption;
+use crate::plural::count;
 use crate::say;
 use anyhow::{Context, anyhow};
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{Cell, CellAlignment, Table};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +22,7 @@ use tabane_config::bounded;
 use tabane_lab::compare::{Compared, Notes, Page, Repeats, Runner, markdown, page, rows, verdicts};
 use tabane_lab::{LabError, refuse};
 use tabane_sim::Plan;
-use tabane_sim::scenario::{Document, Scenario, Variant};
+use tabane_sim::scenario::{Document, Variant};
 use tabane_trace::Report;
 
 /// Run scenarios on several stacks and report how far the results differ.
@@ -46,8 +49,8 @@ pub(crate) struct Args {
     /// Run every scenario of this folder, instead of files.
     #[arg(long, value_name = "DIR")]
     matrix: Option<PathBuf>,
-    /// Keep results here, one file per scenario; a scenario whose result is already there is not
-    /// run again.
+    /// Keep results here, one file per scenario; a scenario whose result is already there, of the
+    /// same files and by the same program, is not run again.
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
     /// Write the matrix as a Markdown page: as its page.toml says, or else the validation page.
@@ -78,6 +81,15 @@ enum StackArg {
 
 /// Further tries for a run of poor accuracy.
 const RETRIES: u32 = 2;
+
+/// A result as a file of `--results` has it.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    /// Of what it depends on, see [`kept::key`].
+    key: String,
+    #[serde(flatten)]
+    compared: Compared,
+}
 
 /// One comparison, with what is drawn of it.
 type Done = (Compared, BTreeMap<Runner, Report>);
@@ -129,7 +141,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             judge(&compared)?;
         }
     }
-    Ok(())
+    complain(&compared, &runners)
 }
 
 impl StackArg {
@@ -175,9 +187,12 @@ fn compare(
     interrupted: &AtomicBool,
 ) -> Result<Done, Failure> {
     let scenario = &*plan.scenario;
-    let file = args.results.as_ref().map(|dir| dir.join(format!("{}.json", scenario.name)));
+    // A swept value may be the path of a file.
+    let name = scenario.name.replace('/', "_");
+    let file = args.results.as_ref().map(|dir| dir.join(format!("{name}.json")));
+    let key = kept::key(&kept::program(), plan);
     if let Some(file) = &file
-        && let Some(known) = known(file, scenario, runners, args.repeat)
+        && let Some(known) = known(file, &key, runners, args.repeat)
     {
         return Ok((known, BTreeMap::new()));
     }
@@ -192,18 +207,38 @@ fn compare(
         }
     }
     if let Some(file) = &file {
-        write(file, &serde_json::to_string_pretty(&done.0).map_err(|e| anyhow!(e))?)?;
+        let kept = Kept { key, compared: done.0.clone() };
+        write(file, &serde_json::to_string_pretty(&kept).map_err(|e| anyhow!(e))?)?;
     }
     Ok(done)
 }
 
-/// A result that is there already, if it is of this scenario, complete, and by this version.
-fn known(file: &Path, scenario: &Scenario, runners: &[Runner], repeat: u32) -> Option<Compared> {
+/// A result that is there already, if it is of the same inputs and program, and complete.
+fn known(file: &Path, key: &str, runners: &[Runner], repeat: u32) -> Option<Compared> {
     let text = bounded::text(file, bounded::DATA).ok()?;
-    let known: Compared = serde_json::from_str(&text).ok()?;
-    let has = |runner: &Runner| known.runs.get(runner).is_some_and(|r| r.len() >= repeat as usize);
-    let same = known.toml == scenario.to_toml() && known.version == env!("CARGO_PKG_VERSION");
-    (same && runners.iter().all(has)).then_some(known)
+    let Kept { key: of, compared } = serde_json::from_str(&text).ok()?;
+    let has =
+        |runner: &Runner| compared.runs.get(runner).is_some_and(|r| r.len() >= repeat as usize);
+    (of == key && runners.iter().all(has)).then_some(compared)
+}
+
+/// Says which flows failed or got wrong bytes; then it has failed.
+fn complain(all: &[Compared], runners: &[Runner]) -> Result<(), Failure> {
+    let mut flows = 0;
+    for (one, runner) in all.iter().flat_map(|one| runners.iter().map(move |runner| (one, runner)))
+    {
+        for run in one.runs.get(runner).into_iter().flatten() {
+            for why in &run.failed {
+                let (scenario, name, seed) = (&one.scenario, runner.as_str(), run.seed);
+                say::error(&format!("{scenario} on {name}, seed {seed}: flow {why}"));
+                flows += 1;
+            }
+        }
+    }
+    match flows {
+        0 => Ok(()),
+        _ => Err(anyhow!("{} failed or got wrong bytes", count(flows, "flow")).into()),
+    }
 }
 
 /// Scenario files of a folder, by name.

@@ -121,3 +121,23 @@ fn an_interrupted_sweep_goes_on_from_there() {
     let said = place.tabane(&args("o"));
     assert!(!said.err.contains("are done"), "{}", said.err);
 }
+
+/// No scenario makes one: it is written into what is kept.
+#[test]
+fn a_wrong_byte_in_a_sweep_is_a_failure() {
+    let place = Place::new();
+    place.write("s.toml", SHORT);
+    place.ok(&sweep(&["--out", "o"]));
+    let kept = place.read("o/runs.jsonl");
+    let wrong =
+        kept.replacen("\"name\":\"download\"", "\"name\":\"download\",\"corrupt_at\":17", 1);
+    assert_ne!(kept, wrong);
+    std::fs::write(place.path("o/runs.jsonl"), wrong).unwrap();
+    for more in [&["--out", "o"][..], &["--out", "o", "--json"]] {
+        let said = place.tabane(&sweep(more));
+        assert_eq!(said.code, Some(1), "{}", said.err);
+        assert!(said.err.contains("flow 'download' delivered a wrong byte at 17"), "{}", said.err);
+        assert!(said.err.contains("seed"), "which run it was: {}", said.err);
+        assert!(said.out.contains("10Mbps") && said.out.contains("20Mbps"), "{}", said.out);
+    }
+}

@@ -9,7 +9,7 @@ use crate::cost::Scope;
 use crate::exit::Failure;
 use crate::interruption::interruption;
 use crate::say;
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use serde::Serialize;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -103,7 +103,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     match variants.as_slice() {
         [only] if args.repeat == 1 => {
             let result = once(&args.outputs, &document, &only.plan, stack, &interrupted)?;
-            complain(&result)
+            Ok(complain(&result)?)
         }
         _ => several(args, &document, &interrupted),
     }
@@ -171,13 +171,19 @@ fn several(args: &Args, document: &Document, interrupted: &AtomicBool) -> Result
         };
         let runs = runs.iter().map(|(params, result)| one((params, result))).collect();
         let document = Runs { scenario: name, version: env!("CARGO_PKG_VERSION"), runs };
-        return say::print(&serde_json::to_string(&document).map_err(|e| anyhow!(e))?);
+        say::print(&serde_json::to_string(&document).map_err(|e| anyhow!(e))?)?;
+    } else {
+        let mut keys: Vec<String> = document.axes().into_iter().map(|axis| axis.key).collect();
+        keys.push("run".to_owned());
+        let rows = runs.iter().map(|(params, result)| (params.as_slice(), &result.run));
+        say::print(&table::points(&keys, rows).to_string())?;
     }
-    let mut keys: Vec<String> = document.axes().into_iter().map(|axis| axis.key).collect();
-    keys.push("run".to_owned());
-    let rows = runs.iter().map(|(params, result)| (params.as_slice(), &result.run));
-    say::print(&table::points(&keys, rows).to_string())?;
-    runs.iter().try_for_each(|(_, result)| complain(result))
+    let scenario = variants.first().map(|variant| &variant.plan.scenario);
+    for (params, result) in &runs {
+        let name = || scenario.map_or_else(String::new, |one| info(one, params).scenario);
+        complain(result).with_context(name)?;
+    }
+    Ok(())
 }
 
 /// One line about the emulated links.
@@ -213,10 +219,10 @@ fn warn(result: &LabResult) {
 }
 
 /// A flow that failed or got wrong bytes is a failure of the run.
-fn complain(result: &LabResult) -> Result<(), Failure> {
+fn complain(result: &LabResult) -> anyhow::Result<()> {
     for flow in &result.run.flows {
         if let Some(why) = &flow.failed {
-            return Err(anyhow!("flow '{}' failed: {why}", flow.name).into());
+            return Err(anyhow!("flow '{}' failed: {why}", flow.name));
         }
     }
     point::complain(&result.run)

@@ -15,6 +15,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
+use tabane_sim::Plan;
 use tabane_sim::result::RunResult;
 use tabane_sim::scenario::Variant;
 use tabane_trace::report::Figure;
@@ -54,7 +55,7 @@ impl Kept {
             return Ok(Self { file: None, keys: Vec::new(), runs });
         };
         let program = program();
-        let keys: Vec<String> = variants.iter().map(|variant| key(&program, variant)).collect();
+        let keys = variants.iter().map(|variant| key(&program, &variant.plan)).collect::<Vec<_>>();
         let path = folder.join(FILE);
         let context = || format!("{} cannot be used", path.display());
         let runs = match File::open(&path) {
@@ -113,10 +114,10 @@ fn read(file: File, keys: &[String]) -> std::io::Result<Vec<Option<Done>>> {
 
 /// What a run depends on, as a hash: its scenario with its seed, the files that it names (measured
 /// rates, networks), and the program.
-fn key(program: &str, variant: &Variant) -> String {
+pub(in crate::cmd) fn key(program: &str, plan: &Plan) -> String {
     let mut hash = Sha256::new();
     hash.update(program);
-    let scenario = &variant.plan.source;
+    let scenario = &plan.source;
     hash.update(scenario.to_toml());
     let files = scenario.traces();
     for file in files.iter().map(String::as_str).chain(scenario.policy_files()) {
@@ -129,7 +130,7 @@ fn key(program: &str, variant: &Variant) -> String {
 }
 
 /// Version and build: whoever changes the engine does not get the old engine's results.
-fn program() -> String {
+pub(in crate::cmd) fn program() -> String {
     let file = std::env::current_exe().map(|path| identity(&path)).unwrap_or_default();
     format!("{} {file}", env!("CARGO_PKG_VERSION"))
 }

@@ -5,7 +5,7 @@ mod check;
 mod convert;
 pub(in crate::cmd) mod files;
 mod grid;
-mod kept;
+pub(in crate::cmd) mod kept;
 pub(in crate::cmd) mod list;
 pub(in crate::cmd) mod measure;
 pub(in crate::cmd) mod point;

@@ -27,7 +27,7 @@ pub(in crate::cmd) fn run(outputs: &Outputs, plan: &Plan) -> Result<(), Failure>
     let report = watchers.finish()?;
     give_out(outputs, folder, &plan.source, &info, &result, &result, &report)?;
     note_cost(outputs, &result);
-    complain(&result)
+    Ok(complain(&result)?)
 }
 
 /// A result with all that is known about it.
@@ -83,11 +83,11 @@ pub(in crate::cmd) fn note_cost(outputs: &Outputs, result: &RunResult) {
     }
 }
 
-/// A flow that failed or got wrong bytes is a failure of the run.
-pub(in crate::cmd) fn complain(result: &RunResult) -> Result<(), Failure> {
+/// A flow that got wrong bytes is a failure of the run.
+pub(in crate::cmd) fn complain(result: &RunResult) -> anyhow::Result<()> {
     for flow in &result.flows {
         if let Some(at) = flow.corrupt_at {
-            return Err(anyhow!("flow '{}' delivered a wrong byte at {at}", flow.name).into());
+            return Err(anyhow!("flow '{}' delivered a wrong byte at {at}", flow.name));
         }
     }
     Ok(())

@@ -5,14 +5,14 @@ use super::files::Folder;
 use super::kept::{self, Done, Kept};
 use super::measure::measured;
 use super::watch::Outputs;
-use super::{seeds, table};
+use super::{point, seeds, table};
 use crate::cmd::progress::Progress;
 use crate::cost::Scope;
 use crate::exit::Failure;
 use crate::interruption::interruption;
 use crate::plural::count;
 use crate::say;
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -100,6 +100,15 @@ pub(super) fn run(
     }
     if let Some(folder) = &folder {
         say::note(&folder.summary());
+    }
+    complain(&done)
+}
+
+/// As of one run; which it was is said.
+fn complain(runs: &[(&Variant, &Done)]) -> Result<(), Failure> {
+    for (variant, done) in runs {
+        let name = || info(&variant.plan.scenario, &variant.params).scenario;
+        point::complain(&done.result).with_context(name)?;
     }
     Ok(())
 }

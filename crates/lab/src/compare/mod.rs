@@ -82,7 +82,7 @@ pub struct Outcome {
     pub lateness_p99_us: Option<u64>,
     /// Why the run should not be believed.
     pub poor: Option<String>,
-    /// Flows that failed, and why.
+    /// Flows that failed or got wrong bytes, and why or where.
     pub failed: Vec<String>,
 }
 
@@ -227,8 +227,10 @@ fn outcome(run: &RunResult, report: &Report) -> Outcome {
     srtt.sort_by(f64::total_cmp);
     let bytes: Vec<f64> = run.flows.iter().map(|f| f.bytes as f64).collect();
     let latency = run.flows.iter().find_map(|flow| flow.latency.as_ref());
-    let failed =
-        run.flows.iter().filter_map(|f| Some(format!("{}: {}", f.name, f.failed.as_ref()?)));
+    let failed = run.flows.iter().filter_map(|flow| {
+        let wrong = flow.corrupt_at.map(|at| format!("delivered a wrong byte at {at}"));
+        Some(format!("{}: {}", flow.name, wrong.or(flow.failed.clone())?))
+    });
     Outcome {
         seed: run.seed,
         goodput_bps: run.flows.iter().map(|f| f.goodput_bps).sum(),
