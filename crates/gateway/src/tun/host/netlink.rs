@@ -58,14 +58,48 @@ impl Netlink {
 
     /// The places of a table's routes: destination and metric.
     pub(super) fn places(&mut self, table: u32, v6: bool) -> io::Result<Vec<Place>> {
+        let all = self.routes(v6)?;
+        Ok(all.iter().filter_map(|route| place_in(route, table, v6)).collect())
+    }
+
+    /// Where routes of the main table by one of `interfaces` lead to, but for those to everywhere
+    /// and to single links.
+    pub(super) fn behind(&mut self, interfaces: &[String]) -> io::Result<Vec<(IpAddr, u8)>> {
+        let index = |name: &String| getifaddrs::if_nametoindex(name).ok();
+        let by: Vec<u32> = interfaces.iter().filter_map(index).collect();
+        let mut found = Vec::new();
+        for v6 in [false, true].into_iter().filter(|_| !by.is_empty()) {
+            for route in self.routes(v6)? {
+                let oif = route.attributes.iter().find_map(|attribute| match attribute {
+                    RouteAttribute::Oif(index) => Some(*index),
+                    _ => None,
+                });
+                let ours = oif.is_some_and(|index| by.contains(&index));
+                let unicast = route.header.kind == RouteType::Unicast;
+                let Some((to, _)) = place_in(&route, MAIN, v6).filter(|_| ours && unicast) else {
+                    continue;
+                };
+                let linked = matches!(to.0, IpAddr::V6(to) if to.is_unicast_link_local());
+                if to.1 > 0 && !linked && !found.contains(&to) {
+                    found.push(to);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn routes(&mut self, v6: bool) -> io::Result<Vec<RouteMessage>> {
         let mut message = RouteMessage::default();
         message.header.address_family = family(v6);
         let answers = self.0.request(RouteNetlinkMessage::GetRoute(message), NLM_F_DUMP)?;
-        let place = |answer: &RouteNetlinkMessage| match answer {
-            RouteNetlinkMessage::NewRoute(route) => place_in(route, table, v6),
+        let route = |answer: RouteNetlinkMessage| match answer {
+            // A kernel without IPv6 lists what else there is.
+            RouteNetlinkMessage::NewRoute(route) => {
+                (route.header.address_family == family(v6)).then_some(route)
+            }
             _ => None,
         };
-        Ok(answers.iter().filter_map(place).collect())
+        Ok(answers.into_iter().filter_map(route).collect())
     }
 }
 
@@ -148,7 +182,7 @@ fn rule_message(rule: &Rule) -> RuleMessage {
             RuleAction::Goto
         }
         Action::End => RuleAction::Nop,
-        Action::Prohibit => RuleAction::Prohibit,
+        Action::Discard => RuleAction::Blackhole,
     };
     message
 }

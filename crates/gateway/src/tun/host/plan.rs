@@ -58,8 +58,9 @@ pub(super) enum Action {
     Skip,
     /// Is where that leads.
     End,
-    /// The sender is told that it is not allowed.
-    Prohibit,
+    /// Nothing, and nobody is told: what the kernel says to a sender is routed as packets of this
+    /// machine are, and would leave by a link.
+    Discard,
 }
 
 /// A route in our table.
@@ -302,7 +303,7 @@ impl fmt::Display for Change {
                     Action::Longer(len) => write!(f, " lookup main suppress_prefixlength {len}"),
                     Action::Skip => write!(f, " goto {PRIORITY_LAST}"),
                     Action::End => f.write_str(" nop"),
-                    Action::Prohibit => f.write_str(" prohibit"),
+                    Action::Discard => f.write_str(" blackhole"),
                 }
             }
             Self::Route(route) => {

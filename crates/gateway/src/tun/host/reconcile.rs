@@ -25,10 +25,12 @@ impl Host {
         let first = self.made.is_none();
         let current = self.state.changes().to_vec();
         let links = on_link();
-        let mut wanted = plan::routing(config, &links);
-        wanted.extend(lan::changes(config, &links, &current));
-        wanted.extend(self.resolvers(config)?.map(Change::Resolvers));
         let mut netlink = open_netlink()?;
+        let interfaces = config.lan.as_ref().map_or(&[][..], |lan| &lan.interfaces);
+        let behind = netlink.behind(interfaces).map_err(cannot_ask)?;
+        let mut wanted = plan::routing(config, &links);
+        wanted.extend(lan::changes(config, &links, &behind, &current));
+        wanted.extend(self.resolvers(config)?.map(Change::Resolvers));
         if first {
             for table in [config.table].into_iter().chain(lan::table(config)) {
                 check_table(&mut netlink, table, &[&current, &wanted])?;
@@ -118,8 +120,11 @@ pub(super) fn undo(state: &mut State) -> Result<Undone, HostError> {
 }
 
 fn open_netlink() -> Result<Netlink, HostError> {
-    let what = || "ask the kernel about routes".to_owned();
-    Netlink::open().map_err(|source| HostError::Netlink { what: what(), source })
+    Netlink::open().map_err(cannot_ask)
+}
+
+fn cannot_ask(source: io::Error) -> HostError {
+    HostError::Netlink { what: "ask the kernel about routes".into(), source }
 }
 
 /// That nobody else has routes in the table.

@@ -43,7 +43,7 @@ struct Content {
     addresses: BTreeMap<String, Vec<SocketAddr>>,
 }
 
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// Longest state file, bytes: all changes of a host, and names, with room.
 const STATE_MAX: u64 = 1 << 20;
 /// Names whose addresses are kept; those of a client's servers are few.
