@@ -152,3 +152,29 @@ fn a_path_with_interface_and_source_leaves_by_the_interface() {
     client.stop();
     server.stop();
 }
+
+/// Switched off as hardening guides say.
+#[test]
+fn without_ipv6_the_device_is_used_for_ipv4() {
+    if !ready() {
+        return;
+    }
+    let world = World::new(User::Root);
+    world.c.ip("link add br0 type bridge");
+    world.c.ip("addr add 10.7.0.1/24 dev br0");
+    world.c.sysctl("net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1");
+    let before = world.snapshot();
+    let server = world.server();
+    for lan in ["", "[lan]\ninterfaces = ['br0']\n"] {
+        let tun = "[tun]\nroutes = ['0.0.0.0/0', '::/0']\nkill_switch = true\n[front]\nsocks5 = []";
+        let client = world.client(&format!("{lan}{tun}"));
+        client.wait_for("its device", Duration::from_secs(3), |s| s["tun"]["state"] == "up");
+        world.complete(world.curl(world.c.command("curl"), &[]));
+        std::thread::sleep(Duration::from_millis(1200));
+        let happened = client.happened();
+        assert!(!happened.contains("tun-failed") && !happened.contains("mended"), "{happened}");
+        client.stop();
+        assert_eq!(world.snapshot(), before, "routes and rules are not as before");
+    }
+    server.stop();
+}

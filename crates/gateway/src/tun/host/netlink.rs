@@ -27,7 +27,7 @@ impl Netlink {
     /// Adds a rule, unless it is there already: then false.
     pub(super) fn add_rule(&mut self, rule: &Rule) -> io::Result<bool> {
         let message = RouteNetlinkMessage::NewRule(rule_message(rule));
-        is_new(self.0.change(message, NLM_F_CREATE | NLM_F_EXCL))
+        is_new(self.0.change(message, NLM_F_CREATE | NLM_F_EXCL), &[libc::EAFNOSUPPORT])
     }
 
     /// Removes a rule; if it is not there, all the better.
@@ -38,14 +38,17 @@ impl Netlink {
 
     /// Adds a route, unless there is one in its place: then false.
     pub(super) fn add_route(&mut self, route: &Route) -> io::Result<bool> {
-        let message = RouteNetlinkMessage::NewRoute(route_message(route)?);
-        is_new(self.0.change(message, NLM_F_CREATE | NLM_F_EXCL))
+        self.new_route(route, NLM_F_CREATE | NLM_F_EXCL)
     }
 
     /// Puts a route in its place, whatever is there; at no time is there none.
-    pub(super) fn replace_route(&mut self, route: &Route) -> io::Result<()> {
+    pub(super) fn replace_route(&mut self, route: &Route) -> io::Result<bool> {
+        self.new_route(route, NLM_F_CREATE | NLM_F_REPLACE)
+    }
+
+    fn new_route(&mut self, route: &Route, flags: u16) -> io::Result<bool> {
         let message = RouteNetlinkMessage::NewRoute(route_message(route)?);
-        self.0.change(message, NLM_F_CREATE | NLM_F_REPLACE)
+        is_new(self.0.change(message, flags), if route.to.0.is_ipv6() { NO_IPV6 } else { &[] })
     }
 
     /// Removes a route; with its device it has gone by itself.
@@ -126,13 +129,17 @@ fn place_in(route: &RouteMessage, table: u32, v6: bool) -> Option<Place> {
 const GONE: &[i32] =
     &[libc::ENOENT, libc::ESRCH, libc::ENODEV, libc::ENXIO, libc::EAFNOSUPPORT, libc::EOPNOTSUPP];
 
-/// False if what was to be added is there already, or is of a family that the kernel lacks.
-fn is_new(result: io::Result<()>) -> io::Result<bool> {
-    match result {
+/// What it says of a route of IPv6 where that is switched off: of the whole kernel, or of an
+/// interface (`net.ipv6.conf.NAME.disable_ipv6`).
+const NO_IPV6: &[i32] = &[libc::EACCES, libc::EAFNOSUPPORT, libc::EADDRNOTAVAIL, libc::EOPNOTSUPP];
+
+/// False if what was to be added is there already, or the kernel says one of `lacking`: then it is
+/// of a family that nothing is sent in.
+fn is_new(result: io::Result<()>, lacking: &[i32]) -> io::Result<bool> {
+    match result.as_ref().map_err(io::Error::raw_os_error) {
         Ok(()) => Ok(true),
-        Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(false),
-        Err(error) if error.raw_os_error() == Some(libc::EAFNOSUPPORT) => Ok(false),
-        Err(error) => Err(error),
+        Err(Some(code)) if code == libc::EEXIST || lacking.contains(&code) => Ok(false),
+        Err(_) => result.map(|()| true),
     }
 }
 

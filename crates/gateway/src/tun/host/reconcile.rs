@@ -154,7 +154,7 @@ fn make(netlink: &mut Netlink, change: &Change, fresh: bool) -> Result<bool, Hos
         Change::Rule(rule) => netlink.add_rule(rule).map_err(failed),
         // One that stands may lead into another device.
         Change::Route(route @ Route { device: Some(_), .. }) if fresh => {
-            netlink.replace_route(route).map_err(failed).map(|()| true)
+            netlink.replace_route(route).map_err(failed)
         }
         Change::Route(route) => netlink.add_route(route).map_err(failed),
         Change::Sysctl(switch) => sysctl::make(switch).map_err(|e| cannot_set(switch, e)),
