@@ -7,6 +7,7 @@ use super::namespace::wait_until;
 use super::world::{Agent, User, World};
 use std::fs;
 use std::net::UdpSocket;
+use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -234,7 +235,27 @@ fn a_server_given_by_name_is_found_again_after_a_crash() {
     assert!(asked >= 4, "A and AAAA of each start: {asked}");
     // And when nobody answers at all.
     let client = start();
+    // A DHCP client writes its list: the tunnel's is there again at once, and that is told.
+    let renewed = "nameserver 10.9.1.9\nsearch renewed\n";
+    fs::write(&list, renewed).expect("the temporary folder can be written");
+    let now = || fs::read_to_string(&list).expect("it is there");
+    wait_until("the tunnel's resolver", Duration::from_secs(5), || {
+        now().contains("nameserver 10.81.0.1") && now().contains("search renewed")
+    });
+    let happened = client.happened();
+    assert!(happened.contains("tun-mended") && happened.contains("resolv.conf"), "{happened}");
+    // Another program takes it over: nothing can be done, and that is told.
+    fs::remove_file(&list).expect("the temporary folder can be written");
+    symlink("/run/resolvconf/resolv.conf", &list).expect("the temporary folder can be written");
+    client.wait_for("its trouble", Duration::from_secs(5), |s| {
+        s["tun"]["state"] == "faulty" && s["tun"]["reason"].to_string().contains("resolvconf")
+    });
+    world.c.ip("rule del priority 29805");
+    wait_until("the rule", Duration::from_secs(5), || world.c.ip("rule").contains("29805:"));
+    fs::remove_file(&list).expect("the temporary folder can be written");
+    fs::write(&list, renewed).expect("the temporary folder can be written");
+    client.wait_for("its end", Duration::from_secs(5), |s| s["tun"]["state"] == "up");
     client.stop();
-    assert_eq!(fs::read_to_string(&list).expect("it is there"), own);
+    assert_eq!(now(), renewed);
     server.stop();
 }

@@ -38,6 +38,9 @@ pub(super) struct HostSide {
     made: Option<HostConfig>,
     /// When the host is looked at again.
     next_look: Instant,
+    /// When it was told last that the list of resolvers had been written by another program: two
+    /// that keep at it would fill the log.
+    names_told: Option<Instant>,
     /// Programs' datagrams of late: source and destination, and when the last one was.
     flows: BTreeMap<(SocketAddr, SocketAddr), Instant>,
     registry: Registry,
@@ -52,6 +55,8 @@ const BATCH: usize = 128;
 /// Between looks at the host: what somebody took away of the rules is missing for no longer, and a
 /// device that is lost is made again as often.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Between two events about the list of resolvers.
+const NAMES_AGAIN: Duration = Duration::from_secs(60);
 /// Flows of datagrams remembered; at the end their programs are told.
 const FLOWS_MAX: usize = 512;
 /// And for how long.
@@ -85,6 +90,7 @@ impl HostSide {
             changes,
             made: None,
             next_look: Instant::ZERO,
+            names_told: None,
             flows: BTreeMap::new(),
             registry: registry.try_clone()?,
             unread: true,
@@ -366,8 +372,25 @@ impl Core {
     fn host_made(&mut self, now: Instant, done: Reconciled, wanted: HostConfig) {
         let Some(host) = &mut self.host else { return };
         let first = host.made.replace(wanted).is_none();
-        let better = host.trouble.take().is_some();
         let name = host.wanted.name.clone();
+        if done.names_restored && host.names_told.is_none_or(|last| now > last + NAMES_AGAIN) {
+            host.names_told = Some(now);
+            let list = HostConfig::default().resolv_conf;
+            let text = format!(
+                "{} had been written by another program: it names the resolver behind the tunnel \
+                 again",
+                list.display()
+            );
+            self.event_log.add(now, EventKind::TunRestored, (None, None), text);
+        }
+        for note in done.notes {
+            self.event_log.add(now, EventKind::TunNote, (None, None), note);
+        }
+        if let Some(why) = done.names_lost {
+            let text = format!("names are not asked for through the tunnel: {why}");
+            return self.host_trouble(now, EventKind::TunFailed, text);
+        }
+        let better = host.trouble.take().is_some();
         if first || better {
             let text = format!("{name} is there, and the configured routes lead to it");
             self.event_log.add(now, EventKind::TunUp, (None, None), text);
@@ -378,9 +401,6 @@ impl Core {
                 done.restored
             );
             self.event_log.add(now, EventKind::TunRestored, (None, None), text);
-        }
-        for note in done.notes {
-            self.event_log.add(now, EventKind::TunNote, (None, None), note);
         }
     }
 

@@ -24,7 +24,6 @@ pub(crate) mod sysctl;
 use crate::access::{Prefix, PrefixError};
 use crate::config::client::TunConfig;
 pub(crate) use lan::LanHosts;
-use plan::Change;
 pub(crate) use plan::OnLink;
 pub(crate) use reconcile::on_link;
 pub(crate) use resolver::read as read_resolvers;
@@ -261,6 +260,10 @@ pub(crate) struct Reconciled {
     pub restored: usize,
     /// What is no longer wanted and could not be taken away; for people.
     pub(crate) notes: Vec<String>,
+    /// Another program had written the list of resolvers, which is as it should be again.
+    pub(crate) names_restored: bool,
+    /// Why that is not as it should be, though the rest is; for people.
+    pub(crate) names_lost: Option<String>,
 }
 
 impl Host {
@@ -288,10 +291,8 @@ impl Host {
     /// place; those in `list` if none has.
     #[must_use]
     pub(crate) fn resolvers_before(&self, list: &Path) -> Vec<IpAddr> {
-        let before = self.state.changes().iter().find_map(|change| match change {
-            Change::Resolvers(change) => Some(change.before.clone().unwrap_or_default()),
-            _ => None,
-        });
+        let ours = self.state.resolvers();
+        let before = ours.map(|change| change.before.clone().unwrap_or_default());
         let text = before.or_else(|| resolver::read(list).ok());
         resolver::listed(&text.unwrap_or_default())
     }

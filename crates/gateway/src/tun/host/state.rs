@@ -3,7 +3,7 @@
 //! client lives.
 
 use super::HostError;
-use super::plan::Change;
+use super::plan::{Change, Resolvers};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -82,6 +82,14 @@ impl State {
     /// Where a name led when it was last asked for.
     pub(super) fn addresses(&self, name: &str) -> &[SocketAddr] {
         self.content.addresses.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// What is changed of the list of resolvers.
+    pub(super) fn resolvers(&self) -> Option<&Resolvers> {
+        self.content.changes.iter().find_map(|change| match change {
+            Change::Resolvers(change) => Some(change),
+            _ => None,
+        })
     }
 
     /// Notes what is about to be changed; on disk when this returns.
