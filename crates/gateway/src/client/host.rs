@@ -114,19 +114,23 @@ impl HostSide {
         let text = |prefixes: &[crate::access::Prefix]| {
             prefixes.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
-        let state = match (&self.device, &self.trouble, made) {
+        let known = made.is_some_and(|made| !made.servers.is_empty());
+        let state = match (&self.device, &self.trouble, known) {
             (None, ..) => "lost",
             (Some(_), Some(_), _) => "faulty",
-            (Some(_), None, None) => "waiting",
-            (Some(_), None, Some(_)) => "up",
+            (Some(_), None, false) => "waiting",
+            (Some(_), None, true) => "up",
         };
-        let waits = "nothing is routed before the server's address is known";
+        let waits = match self.config.kill_switch {
+            true => "nothing leaves before the server's address is known",
+            false => "nothing is routed before the server's address is known",
+        };
         TunStatus {
             device: self.wanted.name.clone(),
             state: state.into(),
             reason: match &self.trouble {
                 Some(why) => why.clone(),
-                None if made.is_none() => waits.into(),
+                None if !known => waits.into(),
                 None => "routed".into(),
             },
             kill_switch: self.config.kill_switch,
@@ -313,10 +317,13 @@ impl Core {
         let host = self.host.as_ref()?;
         let servers: Vec<SocketAddr> = self.tunnels.remotes().collect();
         let lan = host.lan.as_ref().map(|lan| lan.wanted(&self.config.path));
-        // Hosts behind this one are led to the device at once: nothing of theirs needs the server's
-        // address. What an earlier client has left stands until that is known.
+        // With the kill switch nothing leaves from the start: what asks for the server carries the
+        // mark. Hosts behind this one are led to the device at once, too: nothing of theirs needs
+        // the server's address. What an earlier client has left stands until that is known.
         let early = servers.is_empty();
-        if early && (lan.is_none() || host.made.is_some() || host.changes.is_changed()) {
+        let closed = host.config.kill_switch;
+        let stands = host.made.is_some() || host.changes.is_changed();
+        if early && !closed && (lan.is_none() || stands) {
             return None;
         }
         let resolvers = self.network.service();
@@ -325,7 +332,7 @@ impl Core {
             if host.config.dns {
                 wanted.routes.extend(resolvers.map(crate::access::Prefix::host));
             }
-            if early {
+            if early && !closed {
                 (wanted.routes, wanted.resolvers) = (Vec::new(), Vec::new());
             }
             HostConfig { lan, ..wanted }

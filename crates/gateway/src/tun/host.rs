@@ -79,6 +79,11 @@ pub(crate) const TABLE_AND_MARK: u32 = 0x7462;
 pub(crate) const LOCAL_NETWORKS: [&str; 6] =
     ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "fc00::/7", "fe80::/10"];
 
+/// Where programs that are the host's resolver themselves list whom they ask: systemd-resolved, and
+/// what NetworkManager starts.
+const ASKED_BY_STUBS: [&str; 2] =
+    ["/run/systemd/resolve/resolv.conf", "/run/NetworkManager/no-stub-resolv.conf"];
+
 impl Default for HostConfig {
     fn default() -> Self {
         Self {
@@ -294,7 +299,13 @@ impl Host {
         let ours = self.state.resolvers();
         let before = ours.map(|change| change.before.clone().unwrap_or_default());
         let text = before.or_else(|| resolver::read(list).ok());
-        resolver::listed(&text.unwrap_or_default())
+        let mut all = resolver::listed(&text.unwrap_or_default());
+        // What such a program asks in turn carries no mark, and goes into the tunnel.
+        if all.iter().all(IpAddr::is_loopback) {
+            let lists = ASKED_BY_STUBS.iter().filter_map(|path| resolver::read(path.as_ref()).ok());
+            all.extend(lists.flat_map(|text| resolver::listed(&text)));
+        }
+        all
     }
 
     /// Where a server's name led when it was last asked for; empty if that is not known.

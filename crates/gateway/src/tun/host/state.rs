@@ -119,8 +119,13 @@ impl State {
         Ok(())
     }
 
-    /// Nothing is changed any more.
+    /// Nothing is changed any more. Where names led stays: with the kill switch nobody but the
+    /// host's own resolvers can be asked at the next start.
     pub(super) fn remove(&mut self) {
+        let names = Content { changes: Vec::new(), ..self.content.clone() };
+        if !names.addresses.is_empty() && self.replace(names).is_ok() {
+            return;
+        }
         self.content = Content::default();
         // A file that stays lists changes that are gone, which does no harm. The lock's stays: who
         // removed it could leave two with a lock each.
@@ -208,5 +213,12 @@ mod tests {
         assert!(is_left(&path) && is_left(&path));
         State::open(&path).unwrap().remove();
         assert!(!is_left(&path));
+        let mut state = State::open(&path).unwrap();
+        let found = ["192.0.2.1:51820".parse().unwrap()];
+        state.remember("vpn.example.org:51820", &found).unwrap();
+        state.remove();
+        drop(state);
+        let state = State::open(&path).unwrap();
+        assert_eq!(state.addresses("vpn.example.org:51820"), found, "for the next start");
     }
 }
