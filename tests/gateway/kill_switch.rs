@@ -7,6 +7,7 @@ use super::namespace::wait_until;
 use super::world::{Agent, User, World};
 use std::fs;
 use std::net::UdpSocket;
+use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -234,7 +235,83 @@ fn a_server_given_by_name_is_found_again_after_a_crash() {
     assert!(asked >= 4, "A and AAAA of each start: {asked}");
     // And when nobody answers at all.
     let client = start();
+    // A DHCP client writes its list: the tunnel's is there again at once, and that is told.
+    let renewed = "nameserver 10.9.1.9\nsearch renewed\n";
+    fs::write(&list, renewed).expect("the temporary folder can be written");
+    let now = || fs::read_to_string(&list).expect("it is there");
+    wait_until("the tunnel's resolver", Duration::from_secs(5), || {
+        now().contains("nameserver 10.81.0.1") && now().contains("search renewed")
+    });
+    let happened = client.happened();
+    assert!(happened.contains("tun-mended") && happened.contains("resolv.conf"), "{happened}");
+    // Another program takes it over: nothing can be done, and that is told.
+    fs::remove_file(&list).expect("the temporary folder can be written");
+    symlink("/run/resolvconf/resolv.conf", &list).expect("the temporary folder can be written");
+    client.wait_for("its trouble", Duration::from_secs(5), |s| {
+        s["tun"]["state"] == "faulty" && s["tun"]["reason"].to_string().contains("resolvconf")
+    });
+    world.c.ip("rule del priority 29805");
+    wait_until("the rule", Duration::from_secs(5), || world.c.ip("rule").contains("29805:"));
+    fs::remove_file(&list).expect("the temporary folder can be written");
+    fs::write(&list, renewed).expect("the temporary folder can be written");
+    client.wait_for("its end", Duration::from_secs(5), |s| s["tun"]["state"] == "up");
     client.stop();
-    assert_eq!(fs::read_to_string(&list).expect("it is there"), own);
+    assert_eq!(now(), renewed);
+    server.stop();
+}
+
+/// Nobody can be asked where the server is, neither at the first start nor after an orderly stop.
+#[test]
+fn nothing_leaves_before_a_servers_name_is_resolved() {
+    if !ready() {
+        return;
+    }
+    let world = world();
+    let list = world.folder.file("etc/resolv.conf");
+    fs::create_dir_all(world.folder.file("etc")).expect("the temporary folder can be written");
+    fs::write(&list, "").expect("the temporary folder can be written");
+    let leaks = Leaks::watch(&world.c, &LINKS);
+    leaks.some("before there is a client");
+    let start = || world.client_of("'vpn.test:51820'", &["c1"], ALL);
+    let client = start();
+    wait_until("the rules", Duration::from_secs(3), || world.c.ip("-6 rule").contains("29803:"));
+    leaks.take();
+    std::thread::sleep(Duration::from_secs(1));
+    leaks.none("while the name leads nowhere");
+    let status = client.status().expect("it answers");
+    assert_eq!(status["tun"]["state"], "waiting", "{status:#}");
+    // Now it leads somewhere.
+    let server = world.server();
+    fs::write(world.folder.file("etc/hosts"), "10.9.1.2 vpn.test\n").expect("it can be written");
+    let up = |client: &Agent| {
+        client.wait_for("its path", Duration::from_secs(20), |s| s["paths"][0]["state"] == "up");
+    };
+    up(&client);
+    leaks.none("when it is found");
+    client.stop();
+    leaks.some("after an orderly stop");
+    fs::remove_file(world.folder.file("etc/hosts")).expect("it can be written");
+    let client = start();
+    wait_until("the rules", Duration::from_secs(3), || world.c.ip("-6 rule").contains("29803:"));
+    leaks.take();
+    up(&client);
+    leaks.none("by the address that was known before");
+    client.stop();
+    server.stop();
+}
+
+/// All of a family, in halves.
+#[test]
+fn halves_of_one_family_close_the_other() {
+    if !ready() {
+        return;
+    }
+    let world = world();
+    let server = world.server();
+    let leaks = Leaks::watch(&world.c, &LINKS);
+    let client = world.client(&ALL.replace("'0.0.0.0/0', '::/0'", "'0.0.0.0/1', '128.0.0.0/1'"));
+    leaks.take();
+    leaks.none("with halves of IPv4 alone");
+    client.stop();
     server.stop();
 }

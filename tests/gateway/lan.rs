@@ -14,7 +14,7 @@ use super::world::{SIZE, URL, User, World};
 use crate::binary;
 use serde_json::Value;
 use std::io::ErrorKind;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -339,6 +339,112 @@ fn nobody_on_the_links_reaches_a_host() {
     client.stop();
     world.c.sysctl("net.ipv4.conf.c1.forwarding=1 net.ipv6.conf.all.forwarding=1");
     assert_eq!(all.map(heard), [true, true], "it could be reached, so the above says something");
+    server.stop();
+}
+
+/// Hosts with addresses of networks that are not the LAN's get no answers, least of all by a link.
+#[test]
+fn answers_to_a_source_outside_the_networks_go_nowhere() {
+    if !ready() {
+        return;
+    }
+    let (world, hosts) = world();
+    // Otherwise the kernel drops all but those of IPv6 already.
+    world.c.sysctl("net.ipv4.conf.default.rp_filter=0 net.ipv4.conf.br0.rp_filter=0");
+    let outside = ["198.51.100.77", "2001:db8:77::1"];
+    for address in ["198.51.100.77/32", "2001:db8:77::1/128 nodad"] {
+        hosts[0].ip(&format!("addr add {address} dev eth0"));
+    }
+    // A network behind a router of the LAN, which the owner has a route to.
+    for (net, source, via) in [
+        ("10.77.0.0/24", "10.77.0.1/32", "10.7.0.11"),
+        ("fd77::/64", "fd77::1/128 nodad", "fd07::11"),
+    ] {
+        hosts[1].ip(&format!("addr add {source} dev eth0"));
+        world.c.ip(&format!("route add {net} via {via} dev br0"));
+    }
+    let server = world.server();
+    let client = world.client(LAN);
+    let leaks = Leaks::watch_behind(&hosts[2], (&world.c, &LINKS));
+    let ask = |host: &Namespace, source: &str, to: &str| {
+        let to: SocketAddr = to.parse().expect("an address");
+        let source: IpAddr = source.parse().expect("an address");
+        let far = world.s.inside(|| bind(&to.to_string()));
+        let near = host.inside(|| UdpSocket::bind((source, 0)).expect("it has the address"));
+        // While the bridge's link-local address is new, the kernel asks for no neighbours.
+        for (socket, wait) in [(&far, 500), (&near, 3000)] {
+            let wait = Some(Duration::from_millis(wait));
+            socket.set_read_timeout(wait).expect("a timeout can be set");
+        }
+        let mut answered = 0;
+        for _ in 0..5 {
+            near.send_to(b"who?", to).expect("it has a route");
+            if let Ok((len, from)) = far.recv_from(&mut [0; 10]) {
+                far.send_to(&[7; 10][..len], from).expect("it can be answered");
+                answered += 1;
+            }
+        }
+        assert!(answered > 2, "{source} is not heard at {to}, so nothing is told");
+        near.recv(&mut [0; 10]).is_ok()
+    };
+    for (source, to) in outside.iter().zip(ECHO) {
+        assert!(!ask(&hosts[0], source, to), "{source} is answered");
+        leaks.none(source);
+    }
+    for (source, to) in ["10.77.0.1", "fd77::1"].iter().zip(ECHO) {
+        assert!(ask(&hosts[1], source, to), "{source} is behind a router of the LAN");
+    }
+    assert!(ask(&hosts[1], "10.7.0.11", ECHO[0]) && ask(&hosts[1], "fd07::11", ECHO[1]));
+    leaks.none("in all that");
+    client.stop();
+    assert!(!world.c.ip("rule").contains("iif") && !world.c.ip("-6 rule").contains("iif"));
+    server.stop();
+}
+
+/// Forwarding of IPv6 is on for all interfaces, but not for what is none of the client's.
+#[test]
+fn nobody_on_another_interface_is_forwarded() {
+    if !ready() {
+        return;
+    }
+    let (world, hosts) = world();
+    let third = Namespace::new('x');
+    let attach = || {
+        world.c.ip(&format!("link add d0 type veth peer name x0 netns {}", third.name()));
+        world.c.ip("addr add fe80::1/64 dev d0 nodad");
+        world.c.ip("link set d0 up");
+        third.ip("addr add fd0a::2/64 dev x0 nodad");
+        third.ip("link set x0 up");
+        third.ip("-6 route add default via fe80::1 dev x0");
+    };
+    attach();
+    let own = hosts[2].inside(|| bind("[::]:5555"));
+    own.set_read_timeout(Some(Duration::from_millis(300))).expect("a timeout can be set");
+    let heard = || {
+        let other = third.inside(|| bind("[::]:0"));
+        (0..4).any(|_| {
+            // That it is refused is what is wanted.
+            let _ = other.send_to(b"hello", "[fd07::12]:5555");
+            own.recv(&mut [0; 10]).is_ok()
+        })
+    };
+    let server = world.server();
+    let client = world.client(LAN);
+    let leaks = Leaks::watch_behind(&third, (&world.c, &LINKS));
+    leaks.none("from another interface");
+    assert!(!heard(), "it reaches a host");
+    drop(leaks);
+    // One that comes later is looked at as well.
+    world.c.ip("link del d0");
+    attach();
+    wait_until("its rule", Duration::from_secs(5), || world.c.ip("-6 rule").contains("iif d0"));
+    let leaks = Leaks::watch_behind(&third, (&world.c, &LINKS));
+    leaks.none("from one that came later");
+    assert!(!heard(), "it reaches a host");
+    client.stop();
+    world.c.sysctl("net.ipv6.conf.all.forwarding=1");
+    leaks.some("it could leave, so the above says something");
+    assert!(heard(), "it could be reached, so the above says something");
     server.stop();
 }
 

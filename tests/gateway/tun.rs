@@ -124,3 +124,57 @@ fn a_link_with_ipv6_alone_works_beside_one_with_ipv4_alone() {
     client.stop();
     server.stop();
 }
+
+/// One that names both is bound to both, whichever link the host's routes prefer.
+#[test]
+fn a_path_with_interface_and_source_leaves_by_the_interface() {
+    if !ready() {
+        return;
+    }
+    let world = World::new(User::Root);
+    // Both links are in one network, and the first is preferred.
+    world.c.ip("addr flush dev c2");
+    world.c.ip("addr add 10.9.1.7/24 dev c2 metric 500");
+    world.s.ip("route add 10.9.1.7/32 dev s2");
+    let server = world.server();
+    let path = "[[path]]\ninterface = 'c2'\nsource = '10.9.1.7'";
+    let sent = |link: &str| -> u64 {
+        let shown = world.c.ip(&format!("-j -s link show dev {link}"));
+        let shown: serde_json::Value = serde_json::from_str(&shown).expect("ip -j shows JSON");
+        shown[0]["stats64"]["tx"]["bytes"].as_u64().expect("it counts")
+    };
+    let before = [sent("c1"), sent("c2")];
+    let client = world.client_of("'10.9.1.2:51820'", &[], path);
+    client.wait_for("its path", Duration::from_secs(8), |s| s["paths"][0]["state"] == "up");
+    world.complete(world.curl(world.c.command("curl"), &["--proxy", "socks5h://127.0.0.1:1080"]));
+    let by = [sent("c1") - before[0], sent("c2") - before[1]];
+    assert!(by[1] > 20_000 && by[0] < 5_000, "bytes by each link: {by:?}");
+    client.stop();
+    server.stop();
+}
+
+/// Switched off as hardening guides say.
+#[test]
+fn without_ipv6_the_device_is_used_for_ipv4() {
+    if !ready() {
+        return;
+    }
+    let world = World::new(User::Root);
+    world.c.ip("link add br0 type bridge");
+    world.c.ip("addr add 10.7.0.1/24 dev br0");
+    world.c.sysctl("net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1");
+    let before = world.snapshot();
+    let server = world.server();
+    for lan in ["", "[lan]\ninterfaces = ['br0']\n"] {
+        let tun = "[tun]\nroutes = ['0.0.0.0/0', '::/0']\nkill_switch = true\n[front]\nsocks5 = []";
+        let client = world.client(&format!("{lan}{tun}"));
+        client.wait_for("its device", Duration::from_secs(3), |s| s["tun"]["state"] == "up");
+        world.complete(world.curl(world.c.command("curl"), &[]));
+        std::thread::sleep(Duration::from_millis(1200));
+        let happened = client.happened();
+        assert!(!happened.contains("tun-failed") && !happened.contains("mended"), "{happened}");
+        client.stop();
+        assert_eq!(world.snapshot(), before, "routes and rules are not as before");
+    }
+    server.stop();
+}

@@ -157,6 +157,46 @@ fn open(bind: Bind) -> UdpPort {
     UdpPort::open(PortConfig::new(bind)).unwrap()
 }
 
+/// What has left by a link, packets.
+fn sent(link: &str) -> u64 {
+    let output = Command::new("ip").args(["-s", "-o", "link", "show", "dev", link]).output();
+    let text = String::from_utf8(output.unwrap().stdout).unwrap();
+    let after = text.split("TX:").nth(1).unwrap().split('\\').nth(1).unwrap();
+    after.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn one_bound_to_interface_and_source_leaves_by_the_interface() {
+    in_a_namespace(|| {
+        link();
+        // Another link into the same network, which the kernel would not choose.
+        ip("link add w0 type veth peer name w1");
+        for link in ["w0", "w1"] {
+            ip(&format!("link set {link} up"));
+        }
+        ip("addr add 10.9.0.7/24 dev w0 metric 500");
+        ip("neigh add 10.9.0.2 lladdr 02:00:00:00:00:01 dev w0 nud permanent");
+        let source: IpAddr = "10.9.0.7".parse().unwrap();
+        let both = Bind::SourceOn { name: "w0".into(), source };
+        for (bind, by) in [(Bind::Source(source), "v0"), (both.clone(), "w0")] {
+            let mut port = open(bind);
+            assert_eq!(port.local().ip(), source);
+            let before = sent(by);
+            for _ in 0..40 {
+                put(&mut port, "10.9.0.2", 100);
+                assert!(port.flush().unwrap());
+            }
+            assert!(sent(by) >= before + 40, "not by {by}");
+        }
+        let mut port = open(both.clone());
+        ip("addr del 10.9.0.7/24 dev w0");
+        put(&mut port, "10.9.0.2", 100);
+        assert!(matches!(port.flush(), Err(PortError::Gone { .. })), "its address has gone");
+        let error = UdpPort::open(PortConfig::new(both)).unwrap_err();
+        assert!(matches!(error, PortError::Absent { .. }), "{error}");
+    });
+}
+
 fn interface(ipv6: bool) -> Bind {
     Bind::Interface { name: "v0".into(), ipv6 }
 }

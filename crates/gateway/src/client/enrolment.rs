@@ -127,7 +127,7 @@ impl Core {
         let mark = self.config.device().map(HostSide::mark);
         let used = self.config.path.iter().filter(|path| path.role != Role::Never);
         let link = |path: &crate::config::PathConfig| Link {
-            interface: path.interface.clone().filter(|_| path.source.is_none()),
+            interface: path.interface.clone(),
             source: path.source,
             mark,
         };

@@ -38,6 +38,9 @@ pub(super) struct HostSide {
     made: Option<HostConfig>,
     /// When the host is looked at again.
     next_look: Instant,
+    /// When it was told last that the list of resolvers had been written by another program: two
+    /// that keep at it would fill the log.
+    names_told: Option<Instant>,
     /// Programs' datagrams of late: source and destination, and when the last one was.
     flows: BTreeMap<(SocketAddr, SocketAddr), Instant>,
     registry: Registry,
@@ -52,6 +55,8 @@ const BATCH: usize = 128;
 /// Between looks at the host: what somebody took away of the rules is missing for no longer, and a
 /// device that is lost is made again as often.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Between two events about the list of resolvers.
+const NAMES_AGAIN: Duration = Duration::from_secs(60);
 /// Flows of datagrams remembered; at the end their programs are told.
 const FLOWS_MAX: usize = 512;
 /// And for how long.
@@ -85,6 +90,7 @@ impl HostSide {
             changes,
             made: None,
             next_look: Instant::ZERO,
+            names_told: None,
             flows: BTreeMap::new(),
             registry: registry.try_clone()?,
             unread: true,
@@ -108,19 +114,23 @@ impl HostSide {
         let text = |prefixes: &[crate::access::Prefix]| {
             prefixes.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
-        let state = match (&self.device, &self.trouble, made) {
+        let known = made.is_some_and(|made| !made.servers.is_empty());
+        let state = match (&self.device, &self.trouble, known) {
             (None, ..) => "lost",
             (Some(_), Some(_), _) => "faulty",
-            (Some(_), None, None) => "waiting",
-            (Some(_), None, Some(_)) => "up",
+            (Some(_), None, false) => "waiting",
+            (Some(_), None, true) => "up",
         };
-        let waits = "nothing is routed before the server's address is known";
+        let waits = match self.config.kill_switch {
+            true => "nothing leaves before the server's address is known",
+            false => "nothing is routed before the server's address is known",
+        };
         TunStatus {
             device: self.wanted.name.clone(),
             state: state.into(),
             reason: match &self.trouble {
                 Some(why) => why.clone(),
-                None if made.is_none() => waits.into(),
+                None if !known => waits.into(),
                 None => "routed".into(),
             },
             kill_switch: self.config.kill_switch,
@@ -307,10 +317,13 @@ impl Core {
         let host = self.host.as_ref()?;
         let servers: Vec<SocketAddr> = self.tunnels.remotes().collect();
         let lan = host.lan.as_ref().map(|lan| lan.wanted(&self.config.path));
-        // Hosts behind this one are led to the device at once: nothing of theirs needs the server's
-        // address. What an earlier client has left stands until that is known.
+        // With the kill switch nothing leaves from the start: what asks for the server carries the
+        // mark. Hosts behind this one are led to the device at once, too: nothing of theirs needs
+        // the server's address. What an earlier client has left stands until that is known.
         let early = servers.is_empty();
-        if early && (lan.is_none() || host.made.is_some() || host.changes.is_changed()) {
+        let closed = host.config.kill_switch;
+        let stands = host.made.is_some() || host.changes.is_changed();
+        if early && !closed && (lan.is_none() || stands) {
             return None;
         }
         let resolvers = self.network.service();
@@ -319,7 +332,7 @@ impl Core {
             if host.config.dns {
                 wanted.routes.extend(resolvers.map(crate::access::Prefix::host));
             }
-            if early {
+            if early && !closed {
                 (wanted.routes, wanted.resolvers) = (Vec::new(), Vec::new());
             }
             HostConfig { lan, ..wanted }
@@ -366,8 +379,25 @@ impl Core {
     fn host_made(&mut self, now: Instant, done: Reconciled, wanted: HostConfig) {
         let Some(host) = &mut self.host else { return };
         let first = host.made.replace(wanted).is_none();
-        let better = host.trouble.take().is_some();
         let name = host.wanted.name.clone();
+        if done.names_restored && host.names_told.is_none_or(|last| now > last + NAMES_AGAIN) {
+            host.names_told = Some(now);
+            let list = HostConfig::default().resolv_conf;
+            let text = format!(
+                "{} had been written by another program: it names the resolver behind the tunnel \
+                 again",
+                list.display()
+            );
+            self.event_log.add(now, EventKind::TunRestored, (None, None), text);
+        }
+        for note in done.notes {
+            self.event_log.add(now, EventKind::TunNote, (None, None), note);
+        }
+        if let Some(why) = done.names_lost {
+            let text = format!("names are not asked for through the tunnel: {why}");
+            return self.host_trouble(now, EventKind::TunFailed, text);
+        }
+        let better = host.trouble.take().is_some();
         if first || better {
             let text = format!("{name} is there, and the configured routes lead to it");
             self.event_log.add(now, EventKind::TunUp, (None, None), text);
@@ -378,9 +408,6 @@ impl Core {
                 done.restored
             );
             self.event_log.add(now, EventKind::TunRestored, (None, None), text);
-        }
-        for note in done.notes {
-            self.event_log.add(now, EventKind::TunNote, (None, None), note);
         }
     }
 

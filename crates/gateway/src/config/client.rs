@@ -499,6 +499,11 @@ impl TunConfig {
                 found.warn(fault.help("add kill_switch = true, or leave it out"));
             }
         }
+        if self.kill_switch && self.routes.is_empty() {
+            let fault = Fault::new(&[&"tun", &"kill_switch"], "nothing is routed to hold back");
+            let help = "add routes = [\"0.0.0.0/0\", \"::/0\"], or leave 'kill_switch' out";
+            found.fault(fault.help(help));
+        }
         let mut seen = Vec::new();
         for (n, route) in self.routes.iter().enumerate() {
             let Ok(prefix) = route.parse::<Prefix>() else { continue };

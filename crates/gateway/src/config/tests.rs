@@ -115,6 +115,7 @@ fn values_are_checked_where_they_stand() {
         (add("[rule]\nports = [\"1\"]"), ":16:1", &["[[name]]"]),
         (add("[tun]\nroutes = [\"0.0.0.0\", \"0.0.0.0\"]"), ":17:22", &["twice"]),
         (add("[tun]\ntable = 254"), ":17:9", &["kernel's own"]),
+        (add("[tun]\nkill_switch = true"), ":17:15", &["nothing is routed", "add routes ="]),
         (add("[front]\nlogin = \"me\""), ":17:9", &["user:password"]),
         (add("[front]\nhttp = [\"127.0.0.1:1080\"]"), ":17:9", &["'front.socks5.0'"]),
         (client().replace("number = 2", "number = 0"), ":2:10", &["1 to 4095"]),

@@ -97,9 +97,8 @@ impl Device {
                 IpAddr::V4(v4) => device.add_address_v4(v4, 32),
                 IpAddr::V6(v6) => device.add_address_v6(v6, 128),
             };
-            let known = |e: &io::Error| Errno::from_io_error(e) == Some(Errno::EXIST);
             match done {
-                Err(e) if !known(&e) => {
+                Err(e) if !may_lack(address, &e) => {
                     return Err(failed(format!("give {name} the address {address}"))(e));
                 }
                 _ => {}
@@ -260,6 +259,17 @@ impl Device {
 impl AsFd for Device {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.device.as_fd()
+    }
+}
+
+/// Whether it does not matter that it has not been given an address: it has it already, or IPv6 is
+/// switched off (of the kernel, or by `net.ipv6.conf.default.disable_ipv6`).
+fn may_lack(address: IpAddr, error: &io::Error) -> bool {
+    use Errno as E;
+    match Errno::from_io_error(error) {
+        Some(E::EXIST) => true,
+        Some(E::ACCESS | E::AFNOSUPPORT | E::ADDRNOTAVAIL | E::OPNOTSUPP) => address.is_ipv6(),
+        _ => false,
     }
 }
 

@@ -24,7 +24,6 @@ pub(crate) mod sysctl;
 use crate::access::{Prefix, PrefixError};
 use crate::config::client::TunConfig;
 pub(crate) use lan::LanHosts;
-use plan::Change;
 pub(crate) use plan::OnLink;
 pub(crate) use reconcile::on_link;
 pub(crate) use resolver::read as read_resolvers;
@@ -79,6 +78,11 @@ pub(crate) const TABLE_AND_MARK: u32 = 0x7462;
 /// that is in one of them reaches it beside the tunnel, unless configured otherwise.
 pub(crate) const LOCAL_NETWORKS: [&str; 6] =
     ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "fc00::/7", "fe80::/10"];
+
+/// Where programs that are the host's resolver themselves list whom they ask: systemd-resolved, and
+/// what NetworkManager starts.
+const ASKED_BY_STUBS: [&str; 2] =
+    ["/run/systemd/resolve/resolv.conf", "/run/NetworkManager/no-stub-resolv.conf"];
 
 impl Default for HostConfig {
     fn default() -> Self {
@@ -261,6 +265,10 @@ pub(crate) struct Reconciled {
     pub restored: usize,
     /// What is no longer wanted and could not be taken away; for people.
     pub(crate) notes: Vec<String>,
+    /// Another program had written the list of resolvers, which is as it should be again.
+    pub(crate) names_restored: bool,
+    /// Why that is not as it should be, though the rest is; for people.
+    pub(crate) names_lost: Option<String>,
 }
 
 impl Host {
@@ -288,12 +296,16 @@ impl Host {
     /// place; those in `list` if none has.
     #[must_use]
     pub(crate) fn resolvers_before(&self, list: &Path) -> Vec<IpAddr> {
-        let before = self.state.changes().iter().find_map(|change| match change {
-            Change::Resolvers(change) => Some(change.before.clone().unwrap_or_default()),
-            _ => None,
-        });
+        let ours = self.state.resolvers();
+        let before = ours.map(|change| change.before.clone().unwrap_or_default());
         let text = before.or_else(|| resolver::read(list).ok());
-        resolver::listed(&text.unwrap_or_default())
+        let mut all = resolver::listed(&text.unwrap_or_default());
+        // What such a program asks in turn carries no mark, and goes into the tunnel.
+        if all.iter().all(IpAddr::is_loopback) {
+            let lists = ASKED_BY_STUBS.iter().filter_map(|path| resolver::read(path.as_ref()).ok());
+            all.extend(lists.flat_map(|text| resolver::listed(&text)));
+        }
+        all
     }
 
     /// Where a server's name led when it was last asked for; empty if that is not known.

@@ -92,6 +92,8 @@ pub enum Bind {
     },
     /// To a source address, at any UDP port.
     Source(IpAddr),
+    /// To both.
+    SourceOn { name: String, source: IpAddr },
     /// At an address and port; `[::]` takes IPv4 also.
     Listen(SocketAddr),
 }
@@ -158,19 +160,23 @@ impl Bind {
         match self {
             Self::Interface { ipv6: false, .. } => (Ipv4Addr::UNSPECIFIED, 0).into(),
             Self::Interface { ipv6: true, .. } => (Ipv6Addr::UNSPECIFIED, 0).into(),
-            Self::Source(address) => (*address, 0).into(),
+            Self::Source(address) | Self::SourceOn { source: address, .. } => (*address, 0).into(),
             Self::Listen(address) => *address,
         }
     }
 
     pub(super) fn interface(&self) -> Option<&str> {
-        if let Self::Interface { name, .. } = self { Some(name) } else { None }
+        match self {
+            Self::Interface { name, .. } | Self::SourceOn { name, .. } => Some(name),
+            Self::Source(_) | Self::Listen(_) => None,
+        }
     }
 
     fn describe(&self) -> String {
         match self {
             Self::Interface { name, .. } => format!("interface {name}"),
             Self::Source(address) => format!("address {address}"),
+            Self::SourceOn { name, source } => format!("address {source} of interface {name}"),
             Self::Listen(address) => address.to_string(),
         }
     }
@@ -517,13 +523,20 @@ impl UdpPort {
                 | libc::EHOSTUNREACH
                 | libc::EADDRNOTAVAIL
                 | libc::EINVAL,
-            ) => match &self.config.bind {
+            ) => {
                 // One of the same name is another.
-                Bind::Interface { name, .. } => interface_index(name).ok() != self.interface,
-                Bind::Source(address) => UdpSocket::bind((*address, 0))
-                    .is_err_and(|e| e.kind() == ErrorKind::AddrNotAvailable),
-                Bind::Listen(_) => false,
-            },
+                let other = |name: &str| interface_index(name).ok() != self.interface;
+                let absent = |source: IpAddr| {
+                    UdpSocket::bind((source, 0))
+                        .is_err_and(|e| e.kind() == ErrorKind::AddrNotAvailable)
+                };
+                match &self.config.bind {
+                    Bind::Interface { name, .. } => other(name),
+                    Bind::Source(source) => absent(*source),
+                    Bind::SourceOn { name, source } => other(name) || absent(*source),
+                    Bind::Listen(_) => false,
+                }
+            }
             _ => false,
         }
     }

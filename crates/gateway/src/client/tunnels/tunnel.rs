@@ -182,7 +182,8 @@ impl Tunnel {
 
     pub(super) fn bind(&self, remote: SocketAddr) -> Bind {
         match (&self.config.interface, self.config.source) {
-            (_, Some(source)) => Bind::Source(source),
+            (Some(name), Some(source)) => Bind::SourceOn { name: name.clone(), source },
+            (None, Some(source)) => Bind::Source(source),
             (Some(name), None) => Bind::Interface { name: name.clone(), ipv6: remote.is_ipv6() },
             (None, None) if remote.is_ipv6() => Bind::Source(Ipv6Addr::UNSPECIFIED.into()),
             (None, None) => Bind::Source(Ipv4Addr::UNSPECIFIED.into()),

@@ -6,9 +6,13 @@
 //! machine has routes to, which others may have put there. These rules come before those of marks
 //! and servers: not even to the server does such a host get past the tunnel.
 //!
+//! What comes out of the device is for this machine or for hosts: for a network of theirs, or one
+//! that the main table leads to by their interfaces. The rest are answers to addresses that
+//! somebody made up, and would leave by whatever link the main table says.
+//!
 //! IPv4 is forwarded from interfaces that are switched on (`conf/NAME/forwarding`): here those of
-//! the hosts and the device. IPv6 has one switch for all. Where it was off, a rule keeps what comes
-//! by the paths' links from being forwarded, and links that take their addresses from router
+//! the hosts and the device. IPv6 has one switch for all. Where it was off, rules keep what comes
+//! by any other interface from being forwarded, and links that take their addresses from router
 //! advertisements go on doing so (`accept_ra = 2`).
 
 use super::HostConfig;
@@ -40,6 +44,14 @@ const PRIORITY_LINKS: u32 = 29_600;
 const PRIORITY_NETWORKS: u32 = 29_601;
 /// Then what comes from there.
 const PRIORITY_FROM: u32 = 29_602;
+/// Then what comes out of the device, for networks behind routers of the hosts.
+const PRIORITY_BEHIND: u32 = 29_603;
+/// And for everybody else.
+const PRIORITY_DEVICE: u32 = 29_604;
+/// Interfaces from which nothing is forwarded; more are not looked at.
+const LINKS_MAX: usize = 1024;
+/// Networks behind routers of the hosts; more get no answers.
+const BEHIND_MAX: usize = 256;
 
 /// Where `table` is that of [`HostConfig`]: the table for what comes from hosts.
 pub(super) fn table(config: &HostConfig) -> Option<u32> {
@@ -47,8 +59,14 @@ pub(super) fn table(config: &HostConfig) -> Option<u32> {
 }
 
 /// All changes, in the order in which to make them: nothing is forwarded before it is known where
-/// to. `current` are those that stand.
-pub(super) fn changes(config: &HostConfig, links: &[OnLink], current: &[Change]) -> Vec<Change> {
+/// to. `behind` are networks that the main table leads to by the hosts' interfaces, and `current`
+/// are changes that stand.
+pub(super) fn changes(
+    config: &HostConfig,
+    links: &[OnLink],
+    behind: &[(IpAddr, u8)],
+    current: &[Change],
+) -> Vec<Change> {
     let (Some(lan), Some(table)) = (&config.lan, table(config)) else { return Vec::new() };
     let networks = networks(lan, links);
     let lan = &LanHosts { links: links_of_paths(config, lan, links), ..lan.clone() };
@@ -58,6 +76,15 @@ pub(super) fn changes(config: &HostConfig, links: &[OnLink], current: &[Change])
         let to = (network.address(), network.len());
         let action = Action::Longer(network.len() - 1);
         changes.push(Change::Rule(rule(PRIORITY_NETWORKS, to, None, action)));
+    }
+    let own = |to: &(IpAddr, u8)| networks.iter().any(|own| (own.address(), own.len()) == *to);
+    for &to in behind.iter().filter(|to| !own(to)).take(BEHIND_MAX) {
+        let action = Action::Longer(to.1 - 1);
+        changes.push(Change::Rule(rule(PRIORITY_BEHIND, to, Some(&config.device), action)));
+    }
+    for to in EVERYTHING {
+        let rule = rule(PRIORITY_DEVICE, to, Some(&config.device), Action::Discard);
+        changes.push(Change::Rule(rule));
     }
     if lan.carried {
         for to in EVERYTHING {
@@ -72,8 +99,8 @@ pub(super) fn changes(config: &HostConfig, links: &[OnLink], current: &[Change])
     }
     // Answers to hosts that go past the tunnel come by these links.
     if lan.block && switches.iter().any(|switch| switch.name == FORWARD_V6) {
-        let from = |name| rule(PRIORITY_LINKS, EVERYTHING[1], Some(name), Action::Prohibit);
-        changes.extend(lan.links.iter().map(from).map(Change::Rule));
+        let from = |name| rule(PRIORITY_LINKS, EVERYTHING[1], Some(name), Action::Discard);
+        changes.extend(others(config, lan).iter().map(from).map(Change::Rule));
     }
     changes.extend(switches.into_iter().map(Change::Sysctl));
     changes
@@ -98,6 +125,17 @@ fn links_of_paths(config: &HostConfig, lan: &LanHosts, links: &[OnLink]) -> Vec<
             all.push(device.clone());
         }
     }
+    all
+}
+
+/// All interfaces that are neither the hosts' nor the device, the paths' links among them.
+fn others(config: &HostConfig, lan: &LanHosts) -> Vec<String> {
+    let mut all = sysctl::interfaces_v6();
+    all.extend(lan.links.iter().cloned());
+    all.retain(|name| !lan.interfaces.contains(name) && *name != config.device);
+    all.sort();
+    all.dedup();
+    all.truncate(LINKS_MAX);
     all
 }
 

@@ -27,7 +27,7 @@ impl Netlink {
     /// Adds a rule, unless it is there already: then false.
     pub(super) fn add_rule(&mut self, rule: &Rule) -> io::Result<bool> {
         let message = RouteNetlinkMessage::NewRule(rule_message(rule));
-        is_new(self.0.change(message, NLM_F_CREATE | NLM_F_EXCL))
+        is_new(self.0.change(message, NLM_F_CREATE | NLM_F_EXCL), &[libc::EAFNOSUPPORT])
     }
 
     /// Removes a rule; if it is not there, all the better.
@@ -38,14 +38,17 @@ impl Netlink {
 
     /// Adds a route, unless there is one in its place: then false.
     pub(super) fn add_route(&mut self, route: &Route) -> io::Result<bool> {
-        let message = RouteNetlinkMessage::NewRoute(route_message(route)?);
-        is_new(self.0.change(message, NLM_F_CREATE | NLM_F_EXCL))
+        self.new_route(route, NLM_F_CREATE | NLM_F_EXCL)
     }
 
     /// Puts a route in its place, whatever is there; at no time is there none.
-    pub(super) fn replace_route(&mut self, route: &Route) -> io::Result<()> {
+    pub(super) fn replace_route(&mut self, route: &Route) -> io::Result<bool> {
+        self.new_route(route, NLM_F_CREATE | NLM_F_REPLACE)
+    }
+
+    fn new_route(&mut self, route: &Route, flags: u16) -> io::Result<bool> {
         let message = RouteNetlinkMessage::NewRoute(route_message(route)?);
-        self.0.change(message, NLM_F_CREATE | NLM_F_REPLACE)
+        is_new(self.0.change(message, flags), if route.to.0.is_ipv6() { NO_IPV6 } else { &[] })
     }
 
     /// Removes a route; with its device it has gone by itself.
@@ -58,14 +61,48 @@ impl Netlink {
 
     /// The places of a table's routes: destination and metric.
     pub(super) fn places(&mut self, table: u32, v6: bool) -> io::Result<Vec<Place>> {
+        let all = self.routes(v6)?;
+        Ok(all.iter().filter_map(|route| place_in(route, table, v6)).collect())
+    }
+
+    /// Where routes of the main table by one of `interfaces` lead to, but for those to everywhere
+    /// and to single links.
+    pub(super) fn behind(&mut self, interfaces: &[String]) -> io::Result<Vec<(IpAddr, u8)>> {
+        let index = |name: &String| getifaddrs::if_nametoindex(name).ok();
+        let by: Vec<u32> = interfaces.iter().filter_map(index).collect();
+        let mut found = Vec::new();
+        for v6 in [false, true].into_iter().filter(|_| !by.is_empty()) {
+            for route in self.routes(v6)? {
+                let oif = route.attributes.iter().find_map(|attribute| match attribute {
+                    RouteAttribute::Oif(index) => Some(*index),
+                    _ => None,
+                });
+                let ours = oif.is_some_and(|index| by.contains(&index));
+                let unicast = route.header.kind == RouteType::Unicast;
+                let Some((to, _)) = place_in(&route, MAIN, v6).filter(|_| ours && unicast) else {
+                    continue;
+                };
+                let linked = matches!(to.0, IpAddr::V6(to) if to.is_unicast_link_local());
+                if to.1 > 0 && !linked && !found.contains(&to) {
+                    found.push(to);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn routes(&mut self, v6: bool) -> io::Result<Vec<RouteMessage>> {
         let mut message = RouteMessage::default();
         message.header.address_family = family(v6);
         let answers = self.0.request(RouteNetlinkMessage::GetRoute(message), NLM_F_DUMP)?;
-        let place = |answer: &RouteNetlinkMessage| match answer {
-            RouteNetlinkMessage::NewRoute(route) => place_in(route, table, v6),
+        let route = |answer: RouteNetlinkMessage| match answer {
+            // A kernel without IPv6 lists what else there is.
+            RouteNetlinkMessage::NewRoute(route) => {
+                (route.header.address_family == family(v6)).then_some(route)
+            }
             _ => None,
         };
-        Ok(answers.iter().filter_map(place).collect())
+        Ok(answers.into_iter().filter_map(route).collect())
     }
 }
 
@@ -92,13 +129,17 @@ fn place_in(route: &RouteMessage, table: u32, v6: bool) -> Option<Place> {
 const GONE: &[i32] =
     &[libc::ENOENT, libc::ESRCH, libc::ENODEV, libc::ENXIO, libc::EAFNOSUPPORT, libc::EOPNOTSUPP];
 
-/// False if what was to be added is there already, or is of a family that the kernel lacks.
-fn is_new(result: io::Result<()>) -> io::Result<bool> {
-    match result {
+/// What it says of a route of IPv6 where that is switched off: of the whole kernel, or of an
+/// interface (`net.ipv6.conf.NAME.disable_ipv6`).
+const NO_IPV6: &[i32] = &[libc::EACCES, libc::EAFNOSUPPORT, libc::EADDRNOTAVAIL, libc::EOPNOTSUPP];
+
+/// False if what was to be added is there already, or the kernel says one of `lacking`: then it is
+/// of a family that nothing is sent in.
+fn is_new(result: io::Result<()>, lacking: &[i32]) -> io::Result<bool> {
+    match result.as_ref().map_err(io::Error::raw_os_error) {
         Ok(()) => Ok(true),
-        Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(false),
-        Err(error) if error.raw_os_error() == Some(libc::EAFNOSUPPORT) => Ok(false),
-        Err(error) => Err(error),
+        Err(Some(code)) if code == libc::EEXIST || lacking.contains(&code) => Ok(false),
+        Err(_) => result.map(|()| true),
     }
 }
 
@@ -148,7 +189,7 @@ fn rule_message(rule: &Rule) -> RuleMessage {
             RuleAction::Goto
         }
         Action::End => RuleAction::Nop,
-        Action::Prohibit => RuleAction::Prohibit,
+        Action::Discard => RuleAction::Blackhole,
     };
     message
 }

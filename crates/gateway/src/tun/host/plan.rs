@@ -58,8 +58,9 @@ pub(super) enum Action {
     Skip,
     /// Is where that leads.
     End,
-    /// The sender is told that it is not allowed.
-    Prohibit,
+    /// Nothing, and nobody is told: what the kernel says to a sender is routed as packets of this
+    /// machine are, and would leave by a link.
+    Discard,
 }
 
 /// A route in our table.
@@ -258,7 +259,7 @@ fn prefixes(config: &HostConfig) -> Vec<(Prefix, bool)> {
     let resolvers = config.resolvers.iter().copied().map(Prefix::host);
     let mut all: Vec<(Prefix, bool)> = wanted.chain(resolvers).map(|p| (p, false)).collect();
     if config.kill_switch {
-        let whole = |v4: bool| config.routes.iter().any(|p| p.len() == 0 && is_v4(p) == v4);
+        let whole = |v4: bool| is_whole(config.routes.iter().filter(|p| is_v4(p) == v4));
         let nothing = |address: IpAddr| (Prefix::new(address, 0), true);
         let missing = match (whole(true), whole(false)) {
             (true, false) => Some(nothing(Ipv6Addr::UNSPECIFIED.into())),
@@ -272,6 +273,21 @@ fn prefixes(config: &HostConfig) -> Vec<(Prefix, bool)> {
     all.sort_by_key(|(prefix, _)| (std::cmp::Reverse(prefix.len()), *prefix));
     all.dedup_by_key(|(prefix, _)| *prefix);
     all
+}
+
+/// Whether prefixes of one family are together all of it.
+fn is_whole<'a>(prefixes: impl Iterator<Item = &'a Prefix> + Clone) -> bool {
+    let within = |inner: &Prefix| {
+        prefixes.clone().any(|outer| outer.len() < inner.len() && outer.covers(inner))
+    };
+    let mut largest: Vec<&Prefix> = prefixes.clone().filter(|prefix| !within(prefix)).collect();
+    largest.sort();
+    largest.dedup();
+    // No two of these overlap, so their shares of a whole of 2^128 add up to at most that, which
+    // is 0.
+    let share = |prefix: &Prefix| 1_u128.checked_shl(128 - u32::from(prefix.len())).unwrap_or(0);
+    let sum = largest.iter().fold(0, |sum: u128, prefix| sum.wrapping_add(share(prefix)));
+    !largest.is_empty() && sum == 0
 }
 
 fn is_v4(prefix: &Prefix) -> bool {
@@ -302,7 +318,7 @@ impl fmt::Display for Change {
                     Action::Longer(len) => write!(f, " lookup main suppress_prefixlength {len}"),
                     Action::Skip => write!(f, " goto {PRIORITY_LAST}"),
                     Action::End => f.write_str(" nop"),
-                    Action::Prohibit => f.write_str(" prohibit"),
+                    Action::Discard => f.write_str(" blackhole"),
                 }
             }
             Self::Route(route) => {
@@ -384,6 +400,29 @@ mod tests {
         assert_eq!(beside(&["203.0.113.0/24"], &["0.0.0.0/0"]), 1);
         assert_eq!(beside(&["10.0.0.0/8"], &["192.0.2.0/24"]), 0, "it is not routed anyway");
         assert_eq!(beside(&["0.0.0.0/0"], &["0.0.0.0/0"]), 3, "but never a single address");
+    }
+
+    #[test]
+    fn prefixes_that_are_all_of_one_family_close_the_other() {
+        let closed = |routes: &[&str]| {
+            let all = plan(|c| {
+                c.routes = routes.iter().map(|text| prefix(text)).collect();
+                c.kill_switch = true;
+            });
+            let closes = |to: &str| {
+                let route = format!("the route unreachable {to} table 29794 metric 20000");
+                all.contains(&route)
+            };
+            ["0.0.0.0/0", "::/0"].map(closes)
+        };
+        assert_eq!(closed(&["0.0.0.0/1", "128.0.0.0/1"]), [false, true]);
+        assert_eq!(closed(&["::/1", "8000::/2", "c000::/2"]), [true, false]);
+        assert_eq!(closed(&["0.0.0.0/1", "128.0.0.0/2", "192.0.0.0/2"]), [false, true]);
+        assert_eq!(closed(&["0.0.0.0/1", "128.0.0.0/2", "192.0.0.0/3"]), [false, false]);
+        // What is in another counts once.
+        assert_eq!(closed(&["0.0.0.0/1", "64.0.0.0/2", "0.0.0.0/2"]), [false, false]);
+        assert_eq!(closed(&["0.0.0.0/1", "128.0.0.0/1", "10.0.0.0/8"]), [false, true]);
+        assert_eq!(closed(&["0.0.0.0/1", "128.0.0.0/1", "::/0"]), [false, true]);
     }
 
     #[test]

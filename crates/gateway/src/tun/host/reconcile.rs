@@ -24,11 +24,9 @@ impl Host {
     pub(crate) fn reconcile(&mut self, config: &HostConfig) -> Result<Reconciled, HostError> {
         let first = self.made.is_none();
         let current = self.state.changes().to_vec();
-        let links = on_link();
-        let mut wanted = plan::routing(config, &links);
-        wanted.extend(lan::changes(config, &links, &current));
-        wanted.extend(self.resolvers(config)?.map(Change::Resolvers));
         let mut netlink = open_netlink()?;
+        let mut done = Reconciled::default();
+        let wanted = self.wanted(config, &mut netlink, &mut done)?;
         if first {
             for table in [config.table].into_iter().chain(lan::table(config)) {
                 check_table(&mut netlink, table, &[&current, &wanted])?;
@@ -36,10 +34,15 @@ impl Host {
         }
         let both = current.iter().chain(wanted.iter().filter(|new| !current.contains(new)));
         self.state.write(both.cloned().collect())?;
-        let mut done = Reconciled::default();
         let mut added: Vec<&Change> = Vec::new();
         for change in &wanted {
             let known = current.contains(change);
+            if let Change::Resolvers(list) = change
+                && !first
+            {
+                done.rewrite(list, current.iter().any(|old| change.replaces(old)));
+                continue;
+            }
             match make(&mut netlink, change, first || !known) {
                 Ok(new) if known => done.restored += usize::from(new && !first && !may_go(change)),
                 Ok(true) => added.push(change),
@@ -73,20 +76,50 @@ impl Host {
         Ok(done)
     }
 
-    /// The list of resolvers is written once: if somebody else writes it later, it is his.
+    /// All that is wanted of the host.
+    fn wanted(
+        &self,
+        config: &HostConfig,
+        netlink: &mut Netlink,
+        done: &mut Reconciled,
+    ) -> Result<Vec<Change>, HostError> {
+        let links = on_link();
+        let interfaces = config.lan.as_ref().map_or(&[][..], |lan| &lan.interfaces);
+        let behind = netlink.behind(interfaces).map_err(cannot_ask)?;
+        let mut wanted = plan::routing(config, &links);
+        wanted.extend(lan::changes(config, &links, &behind, self.state.changes()));
+        let resolvers = match self.resolvers(config) {
+            // The rest is not to suffer from it.
+            Err(error) if self.made.is_some() => {
+                done.names_lost = Some(error.to_string());
+                self.state.resolvers().cloned()
+            }
+            planned => planned?,
+        };
+        wanted.extend(resolvers.map(Change::Resolvers));
+        Ok(wanted)
+    }
+
+    /// What is wanted of the list of resolvers. What somebody has written there in the meantime is
+    /// what there will be at the end.
     fn resolvers(&self, config: &HostConfig) -> Result<Option<Resolvers>, HostError> {
-        let current = self.state.changes().iter().find_map(|change| match change {
-            Change::Resolvers(change) => Some(change),
-            _ => None,
-        });
-        let same = |made: &HostConfig| made.resolvers == config.resolvers;
-        if self.made.as_ref().is_some_and(same) {
-            return Ok(current.cloned());
-        }
-        Ok(match resolver::plan(config, current)? {
+        Ok(match resolver::plan(config, self.state.resolvers())? {
             Some(Change::Resolvers(change)) => Some(change),
             _ => None,
         })
+    }
+}
+
+impl Reconciled {
+    /// Writes the list of resolvers unless it is as it should be; `again` if it has been before.
+    fn rewrite(&mut self, list: &Resolvers, again: bool) {
+        if self.names_lost.is_some() {
+            return;
+        }
+        match resolver::make(list) {
+            Ok(written) => self.names_restored = written && again,
+            Err(error) => self.names_lost = Some(error.to_string()),
+        }
     }
 }
 
@@ -118,8 +151,11 @@ pub(super) fn undo(state: &mut State) -> Result<Undone, HostError> {
 }
 
 fn open_netlink() -> Result<Netlink, HostError> {
-    let what = || "ask the kernel about routes".to_owned();
-    Netlink::open().map_err(|source| HostError::Netlink { what: what(), source })
+    Netlink::open().map_err(cannot_ask)
+}
+
+fn cannot_ask(source: io::Error) -> HostError {
+    HostError::Netlink { what: "ask the kernel about routes".into(), source }
 }
 
 /// That nobody else has routes in the table.
@@ -149,12 +185,11 @@ fn make(netlink: &mut Netlink, change: &Change, fresh: bool) -> Result<bool, Hos
         Change::Rule(rule) => netlink.add_rule(rule).map_err(failed),
         // One that stands may lead into another device.
         Change::Route(route @ Route { device: Some(_), .. }) if fresh => {
-            netlink.replace_route(route).map_err(failed).map(|()| true)
+            netlink.replace_route(route).map_err(failed)
         }
         Change::Route(route) => netlink.add_route(route).map_err(failed),
         Change::Sysctl(switch) => sysctl::make(switch).map_err(|e| cannot_set(switch, e)),
-        Change::Resolvers(change) if fresh => resolver::make(change).map(|()| true),
-        Change::Resolvers(_) => Ok(false),
+        Change::Resolvers(change) => resolver::make(change),
     }
 }
 

@@ -1,12 +1,14 @@
-//! The host's list of resolvers, `resolv.conf(5)`, where it is a plain file. It is written in
-//! place, since containers and namespaces mount it as a file of its own.
+//! The host's list of resolvers, `resolv.conf(5)`, where it is a plain file. It is replaced as a
+//! whole; in place where that cannot be done: containers and namespaces mount it as a file of its
+//! own, and the client's service may write it, but nothing beside it.
 
 use super::plan::{Change, Resolvers};
 use super::{HostConfig, HostError};
 use std::fmt::Write as _;
-use std::fs;
-use std::io::{self, ErrorKind};
+use std::fs::{self, OpenOptions, Permissions};
+use std::io::{self, ErrorKind, Write as _};
 use std::net::IpAddr;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
 use tabane_config::bounded;
 
@@ -50,6 +52,10 @@ pub(super) fn plan(
         Some(ours) if ours.path == path && found.as_ref() == Some(&ours.after) => {
             ours.before.clone()
         }
+        // Somebody else's, perhaps half written yet: nothing to go back to.
+        Some(ours) if listed(found.as_deref().unwrap_or_default()).is_empty() => {
+            ours.before.clone()
+        }
         _ => found,
     };
     let mut after = String::from("# Written by tabane while it runs; restored when it stops.\n");
@@ -77,8 +83,12 @@ pub(super) fn listed(text: &str) -> Vec<IpAddr> {
     text.lines().filter_map(address).take(3).collect()
 }
 
-pub(super) fn make(change: &Resolvers) -> Result<(), HostError> {
-    write(&change.path, &change.after)
+/// Writes the list; false if it is there already.
+pub(super) fn make(change: &Resolvers) -> Result<bool, HostError> {
+    if read(&change.path).is_ok_and(|text| text == change.after) {
+        return Ok(false);
+    }
+    write(&change.path, &change.after).map(|()| true)
 }
 
 /// Puts back what was there, unless somebody has written the list since; then says so.
@@ -104,6 +114,75 @@ pub(super) fn undo(change: &Resolvers) -> Result<Option<String>, HostError> {
 }
 
 fn write(path: &Path, text: &str) -> Result<(), HostError> {
-    let written: io::Result<()> = fs::write(path, text);
+    let written = match replace(path, text) {
+        Err(error) if is_fixed(&error) => fs::write(path, text),
+        done => done,
+    };
     written.map_err(|source| HostError::Resolvers { path: path.to_owned(), source })
+}
+
+/// Whether a file can be written, but not replaced by another.
+fn is_fixed(error: &io::Error) -> bool {
+    use ErrorKind::{CrossesDevices, PermissionDenied, ReadOnlyFilesystem, ResourceBusy};
+    matches!(error.kind(), CrossesDevices | PermissionDenied | ReadOnlyFilesystem | ResourceBusy)
+}
+
+/// The new content or the old, never half of it, for the same users as before.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let old = match fs::symlink_metadata(path) {
+        Ok(old) if !old.is_file() || old.nlink() > 1 => return fs::write(path, text),
+        Ok(old) => Some(old),
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".tabane");
+    let new = path.with_file_name(name);
+    // Of one that was killed in the middle of this.
+    let _ = fs::remove_file(&new);
+    let mut file = OpenOptions::new().write(true).create_new(true).open(&new)?;
+    let mut fill = || {
+        file.write_all(text.as_bytes())?;
+        match &old {
+            Some(old) => {
+                fchown(&file, Some(old.uid()), Some(old.gid()))?;
+                file.set_permissions(old.permissions())?;
+            }
+            None => file.set_permissions(Permissions::from_mode(0o644))?,
+        }
+        file.sync_all()?;
+        fs::rename(&new, path)
+    };
+    let done = fill();
+    if done.is_err() {
+        let _ = fs::remove_file(&new);
+    }
+    done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_replaced_as_a_whole_and_stays_whose_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("resolv.conf");
+        write(&path, "one").unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        assert_eq!((fs::read_to_string(&path).unwrap(), mode(&path)), ("one".into(), 0o644));
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+        // Who has it open reads what was there, and all of it.
+        let mut open = fs::File::open(&path).unwrap();
+        write(&path, "two").unwrap();
+        let text = io::read_to_string(&mut open).unwrap();
+        assert_eq!((text.as_str(), mode(&path)), ("one", 0o640));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "two");
+        // A link to it by another name is one to the same file.
+        let other = folder.path().join("other");
+        fs::hard_link(&path, &other).unwrap();
+        write(&path, "three").unwrap();
+        assert_eq!(fs::read_to_string(&other).unwrap(), "three");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "nothing is left beside it");
+    }
 }

@@ -3,7 +3,7 @@
 //! client lives.
 
 use super::HostError;
-use super::plan::Change;
+use super::plan::{Change, Resolvers};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -43,7 +43,7 @@ struct Content {
     addresses: BTreeMap<String, Vec<SocketAddr>>,
 }
 
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// Longest state file, bytes: all changes of a host, and names, with room.
 const STATE_MAX: u64 = 1 << 20;
 /// Names whose addresses are kept; those of a client's servers are few.
@@ -84,6 +84,14 @@ impl State {
         self.content.addresses.get(name).map_or(&[], Vec::as_slice)
     }
 
+    /// What is changed of the list of resolvers.
+    pub(super) fn resolvers(&self) -> Option<&Resolvers> {
+        self.content.changes.iter().find_map(|change| match change {
+            Change::Resolvers(change) => Some(change),
+            _ => None,
+        })
+    }
+
     /// Notes what is about to be changed; on disk when this returns.
     pub(super) fn write(&mut self, changes: Vec<Change>) -> Result<(), HostError> {
         self.replace(Content { changes, ..self.content.clone() })
@@ -111,8 +119,13 @@ impl State {
         Ok(())
     }
 
-    /// Nothing is changed any more.
+    /// Nothing is changed any more. Where names led stays: with the kill switch nobody but the
+    /// host's own resolvers can be asked at the next start.
     pub(super) fn remove(&mut self) {
+        let names = Content { changes: Vec::new(), ..self.content.clone() };
+        if !names.addresses.is_empty() && self.replace(names).is_ok() {
+            return;
+        }
         self.content = Content::default();
         // A file that stays lists changes that are gone, which does no harm. The lock's stays: who
         // removed it could leave two with a lock each.
@@ -200,5 +213,12 @@ mod tests {
         assert!(is_left(&path) && is_left(&path));
         State::open(&path).unwrap().remove();
         assert!(!is_left(&path));
+        let mut state = State::open(&path).unwrap();
+        let found = ["192.0.2.1:51820".parse().unwrap()];
+        state.remember("vpn.example.org:51820", &found).unwrap();
+        state.remove();
+        drop(state);
+        let state = State::open(&path).unwrap();
+        assert_eq!(state.addresses("vpn.example.org:51820"), found, "for the next start");
     }
 }

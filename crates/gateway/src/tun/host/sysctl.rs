@@ -20,6 +20,17 @@ pub(crate) fn read(name: &str) -> Option<String> {
     fs::read_to_string(path(name)).ok().map(|text| text.trim().to_owned())
 }
 
+/// The interfaces that have IPv6, but for those that lead to this machine only.
+pub(super) fn interfaces_v6() -> Vec<String> {
+    let all = fs::read_dir(path("ipv6/conf")).into_iter().flatten().flatten();
+    let mut names: Vec<String> = all
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| !["all", "default", "lo"].contains(&name.as_str()))
+        .collect();
+    names.sort();
+    names
+}
+
 /// Sets it; false if it is set already, or its interface is not there.
 pub(super) fn make(switch: &Sysctl) -> io::Result<bool> {
     set(&switch.name, &switch.after)

@@ -398,6 +398,75 @@ fn what_belongs_to_others_is_left_alone() {
 }
 
 #[test]
+fn the_list_of_resolvers_is_kept_and_is_at_the_end_what_others_wrote() {
+    if !ready(&[]) {
+        return;
+    }
+    let namespace = host();
+    let folder = tempfile::tempdir().unwrap();
+    let config = config(folder.path());
+    fs::write(&config.resolv_conf, RESOLVERS).unwrap();
+    let read = || fs::read_to_string(&config.resolv_conf).unwrap();
+    namespace.inside(|| {
+        let (_device, mut host) = applied(&config);
+        let ours = read();
+        // As it was before the client.
+        fs::write(&config.resolv_conf, RESOLVERS).unwrap();
+        assert!(host.reconcile(&config).unwrap().names_restored);
+        assert_eq!(read(), ours);
+        assert_eq!(host.reconcile(&config).unwrap(), Reconciled::default());
+        // Of another network, and about to be written.
+        let other = "search example.net\nnameserver 10.7.0.9\n";
+        for text in [other, ""] {
+            fs::write(&config.resolv_conf, text).unwrap();
+            assert!(host.reconcile(&config).unwrap().names_restored);
+            assert!(read().contains("nameserver 10.81.0.1\nsearch example.net\n"), "{}", read());
+        }
+        let before: Vec<IpAddr> = vec!["10.7.0.9".parse().unwrap()];
+        assert_eq!(host.resolvers_before(&config.resolv_conf), before);
+        // One that cannot be written: the rest is put in order all the same.
+        fs::remove_file(&config.resolv_conf).unwrap();
+        fs::create_dir(&config.resolv_conf).unwrap();
+        namespace.ip("rule del priority 29801");
+        let done = host.reconcile(&config).unwrap();
+        assert!(done.restored == 1 && !done.names_restored, "{done:?}");
+        assert!(done.names_lost.unwrap().contains("resolv.conf"));
+        fs::remove_dir(&config.resolv_conf).unwrap();
+        let done = host.reconcile(&config).unwrap();
+        assert!(done.names_restored && done.names_lost.is_none(), "{done:?}");
+        host.restore().unwrap();
+        assert_eq!(read(), other);
+    });
+}
+
+#[test]
+fn without_ipv6_what_is_of_ipv4_is_made() {
+    if !ready(&[]) {
+        return;
+    }
+    let namespace = host();
+    let off = ["net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"];
+    assert!(namespace.command("sysctl").arg("-qw").args(off).status().unwrap().success());
+    let folder = tempfile::tempdir().unwrap();
+    let routes = prefixes(&["0.0.0.0/0", "::/0"]);
+    let config = HostConfig { routes, resolvers: Vec::new(), ..config(folder.path()) };
+    namespace.inside(|| {
+        let before = namespace.snapshot();
+        let addresses = vec!["10.81.0.31".parse().unwrap(), "fd81::31".parse().unwrap()];
+        let wanted = DeviceConfig { name: "tabane0".into(), addresses, mtu: 1400 };
+        let device = Device::open(&wanted).unwrap_or_else(|e| panic!("{e}"));
+        let mut host = Host::apply(&config).unwrap_or_else(|e| panic!("{e}"));
+        assert!(namespace.ip("route get 192.0.2.80").contains("dev tabane0"));
+        let closed = namespace.ip("-6 route show table 29794");
+        assert!(closed.starts_with("unreachable default") && closed.lines().count() == 1);
+        assert_eq!(host.reconcile(&config).unwrap(), Reconciled::default());
+        host.restore().unwrap();
+        remove(&namespace, device);
+        assert_eq!(namespace.snapshot(), before);
+    });
+}
+
+#[test]
 fn lists_of_resolvers_that_programs_keep_are_refused_before_anything_is_changed() {
     let folder = tempfile::tempdir().unwrap();
     let config = config(folder.path());
