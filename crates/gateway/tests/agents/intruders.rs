@@ -1,6 +1,6 @@
 //! Programs, and hosts behind a client, that speak to the server as if they were the client.
 
-use super::bed::{Agent, Keys, connect, echo};
+use super::bed::{Agent, Keys, connect, echo, pair, socks};
 use crate::address::{ClientNumber, Network};
 use crate::index::PathIndex;
 use crate::keys;
@@ -112,9 +112,13 @@ fn a_programs_ping_is_no_probe() {
 /// What a client asks of its server holds for all that use it.
 #[test]
 fn a_program_does_not_speak_to_the_servers_control_ports() {
-    let (client, _server, _) = super::bed::pair();
+    let (client, _server, _) = pair();
     for service in Network::default().service() {
-        let refused = connect(client.at, SocketAddr::new(service, 1)).err();
+        let (kind, octets) = match service {
+            IpAddr::V4(v4) => (1, v4.octets().to_vec()),
+            IpAddr::V6(v6) => (4, v6.octets().to_vec()),
+        };
+        let refused = socks(client.at, &[&[kind][..], &octets, &[0, 1]].concat()).err();
         assert_eq!(refused, Some(2), "not allowed, {service}");
     }
 }
