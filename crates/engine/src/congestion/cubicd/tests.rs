@@ -523,10 +523,10 @@ fn a_window_outlasts_minutes_of_idleness_and_not_an_hour() {
         link.others = others;
         link.rounds(40);
         let before = link.segments();
-        link.now = link.now + Duration::from_secs(100);
+        link.now += Duration::from_secs(100);
         link.cc.on_idle_restart(link.now, 10 * MSS);
         assert_eq!(link.segments(), before);
-        link.now = link.now + Duration::from_secs(3600);
+        link.now += Duration::from_secs(3600);
         link.cc.on_idle_restart(link.now, 10 * MSS);
         assert_eq!(link.segments(), 10, "{others}");
         link.rounds(8);
