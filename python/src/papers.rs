@@ -31,8 +31,8 @@ pub(crate) fn repeat_paper(
     let _outer = policy::Aside::new();
     let report = py.detach(|| {
         let _outer = gym::Outer::aside();
-        // It is told after each run, on the thread of that run: what a policy raised lies there, and
-        // no policy of the next run would be asked.
+        // It is told after each run, on the thread of that run: what a policy raised lies there,
+        // and no policy of the next run would be asked.
         let take = |_: tabane_papers::Progress<'_>| note_failure(&raised);
         let mut context = Context::new(&take);
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

@@ -296,7 +296,10 @@ fn sliders_set_what_they_stand_for() {
     browser.until("document.querySelector('input[name=\"a.b=1.up.rate\"]')", "the file's link");
     browser.until(RUNS, "a run of the file");
     let names = "[...document.querySelectorAll('#links input')].map((it) => it.name).join()";
-    assert_eq!(browser.text(names), "a.b=1.up.rate,a.b=1.down.rate,a.b=1.delay,a.b=1.queue");
+    assert_eq!(
+        browser.text(names),
+        "a.b=1.up.rate,a.b=1.down.rate,a.b=1.delay,a.b=1.loss,a.b=1.queue"
+    );
     slide(&mut browser, "a.b=1.up.rate", 120);
     slide(&mut browser, "a.b=1.delay", 100);
     browser.until("Object.keys(playground.state.sets).length === 2", "the changes");

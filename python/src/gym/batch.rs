@@ -161,10 +161,10 @@ impl Batch {
         let slot = &mut self.slots[n];
         match stand {
             Stand::Asks(question) => slot.note(question, steps),
-            Stand::Over { settled, reward, time } => {
+            Stand::Over { terminated, reward, time } => {
                 slot.session = None;
                 slot.last_time = time;
-                slot.write(reward, if settled { TERMINATED } else { TRUNCATED }, steps);
+                slot.write(reward, if terminated { TERMINATED } else { TRUNCATED }, steps);
             }
             Stand::Failed(error) => {
                 slot.session = None;

@@ -25,7 +25,7 @@ pub(super) enum Stand {
     Asks(Question),
     Over {
         /// Nothing is left to do: each flow is complete, or has failed.
-        settled: bool,
+        terminated: bool,
         reward: f64,
         time: f64,
     },
@@ -104,8 +104,8 @@ impl Session {
             CoroutineResult::Return(Ok((result, reward))) => {
                 let is_over =
                     |flow: &FlowResult| flow.completed_s.is_some() || flow.failed.is_some();
-                let settled = result.flows.iter().all(is_over);
-                Stand::Over { settled, reward, time: result.ended_s }
+                let terminated = result.flows.iter().all(is_over);
+                Stand::Over { terminated, reward, time: result.ended_s }
             }
             CoroutineResult::Return(Err(error)) => Stand::Failed(error),
         }

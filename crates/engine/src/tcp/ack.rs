@@ -381,7 +381,7 @@ impl Tcb {
         let newly_delivered = if self.peer.sack { delivered } else { 0 };
         self.recovery.prr.begin(flight.saturating_sub(sacked) + newly_delivered);
         self.stats.recoveries += 1;
-        // RFC 3168 section 6.1.2: one reduction in a window, whatever says that there is congestion.
+        // RFC 3168 section 6.1.2: one reduction in a window, whatever says so.
         if self.snd_una >= self.recovery.ecn_high {
             self.recovery.undo.begin();
             self.congestion(now, CongestionKind::Loss, siblings);

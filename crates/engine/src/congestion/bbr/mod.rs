@@ -172,8 +172,8 @@ impl Bbr {
 
     fn check_full_bw(&mut self, ack: &Ack) {
         let Some((rate, app_limited)) = ack.delivery_rate else { return };
-        // In ProbeRTT little is in flight, and its rates are low by intention (draft: the connection
-        // is marked as limited by the application meanwhile).
+        // In ProbeRTT little is in flight, and its rates are low by intention (draft: the
+        // connection is marked as limited by the application meanwhile).
         let limited = app_limited || self.state == State::ProbeRtt;
         if self.full.now || !self.model.round_start || limited {
             return;

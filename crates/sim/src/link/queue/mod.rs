@@ -66,8 +66,8 @@ pub struct Arrival {
     pub packets: usize,
     /// Their bytes.
     pub bytes: u64,
-    /// It will not wait: the link is free (where flows are kept apart, or a medium is shared, for no
-    /// longer than that takes).
+    /// It will not wait: the link is free (where flows are kept apart, or a medium is shared, for
+    /// no longer than that takes).
     pub at_once: bool,
     /// How long the last packet took to send; what 1500 bytes take at the mean rate where packets
     /// leave at moments (of a trace), and before the first.

@@ -73,8 +73,8 @@ impl Red {
         }))
     }
 
-    /// While idle, as if packets had come and gone at the usual pace, finding nothing waiting. A link
-    /// may be idle and yet not ready: it waits for its turn (of a trace, of a medium).
+    /// While idle, as if packets had come and gone at the usual pace, finding nothing waiting. A
+    /// link may be idle and yet not ready: it waits for its turn (of a trace, of a medium).
     fn update(&mut self, arrival: &Arrival, idle_since: Option<Instant>) {
         match idle_since {
             Some(since) => {

@@ -402,8 +402,8 @@ fn rfc3168_marks_and_losses_of_one_window_have_one_answer() {
     assert!(s.poll().unwrap().flags.contains(Flags::CWR));
 }
 
-// RFC 9293 section 3.8.6.1: whoever waits for a window goes on asking, also if the timer fired while
-// something was being repeated.
+// RFC 9293 section 3.8.6.1: whoever waits for a window goes on asking, also if the timer fired
+// while something was being repeated.
 #[test]
 fn rfc9293_a_window_is_asked_for_again_when_what_was_under_way_has_arrived() {
     let mut s = Script::established(plain());
