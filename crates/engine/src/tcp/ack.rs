@@ -385,8 +385,9 @@ impl Tcb {
         if self.snd_una >= self.recovery.ecn_high {
             self.recovery.undo.begin();
             self.congestion(now, CongestionKind::Loss, siblings);
+        } else {
+            self.answer_window();
         }
-        self.answered_window();
         self.recovery_changed(now);
         // RFC 8985 section 7.1: one loss has one answer, and what a probe finds has it now.
         self.cancel_probe();
@@ -428,16 +429,15 @@ impl Tcb {
     fn on_ecn_echo(&mut self, now: Instant, siblings: &[SubflowView]) {
         // Until something beyond that window has arrived the peer has not heard of the cut.
         if self.recovery.phase == RecoveryPhase::Open && self.snd_una > self.recovery.ecn_high {
-            self.answered_window();
             self.congestion(now, CongestionKind::Ecn, siblings);
             // A recovery before it is over: what that took stays, if it was spurious or not.
             self.recovery.undo.end();
         }
     }
 
-    /// Congestion in the window in flight has been answered: marks of it are not, and the peer is
+    /// Congestion in the window in flight is answered: marks of it count no more, and the peer is
     /// told to stop repeating them (RFC 3168 section 6.1.2).
-    pub(super) fn answered_window(&mut self) {
+    fn answer_window(&mut self) {
         if self.peer.ecn {
             (self.recovery.ecn_high, self.due.cwr) = (self.snd_nxt, true);
         }
@@ -458,6 +458,7 @@ impl Tcb {
             mss: self.smss,
             snd_nxt: self.snd_nxt,
         };
+        self.answer_window();
         self.loss_interval.on_congestion(self.stats.bytes_acked);
         let before = self.window.cwnd;
         self.cc.on_congestion(&event, siblings);

@@ -111,7 +111,6 @@ impl Tcb {
             self.probe = TailProbe::default();
             if self.recovery.phase == RecoveryPhase::Open {
                 self.congestion(now, CongestionKind::Loss, siblings);
-                self.answered_window();
                 self.recovery.undo.end();
             }
         }

@@ -145,7 +145,6 @@ impl Tcb {
         if fresh {
             self.recovery.phase = RecoveryPhase::Loss;
             self.congestion(now, CongestionKind::Rto, siblings);
-            self.answered_window();
             self.recovery_changed(now);
         }
         let burst = self.retry_burst();
