@@ -42,6 +42,7 @@ pub(crate) mod recording;
 pub mod request_channel;
 pub mod server;
 pub(crate) mod session;
+pub(crate) mod shares;
 pub(crate) mod snapshots;
 pub(crate) mod tun;
 pub(crate) mod udp;

@@ -3,11 +3,14 @@
 //! and for programs that have nothing else to do. Messages are those of the crate `rtnetlink`.
 
 use rtnetlink::packet_core::{
-    NLM_F_ACK, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
+    NetlinkPayload,
 };
-use rtnetlink::packet_route::RouteNetlinkMessage;
+use rtnetlink::packet_route::address::{AddressAttribute, AddressMessage};
+use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use rtnetlink::sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use std::io;
+use std::net::IpAddr;
 
 /// The kernel could not list everything as it was at one time (netlink(7)).
 pub const NLM_F_DUMP_INTR: u16 = 0x10;
@@ -38,6 +41,22 @@ impl Netlink {
     /// What the kernel answers.
     pub fn change(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
         self.request(message, NLM_F_ACK | flags).map(|_| ())
+    }
+
+    /// Gives an interface an address, unless it has it.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn add_address(&mut self, index: u32, address: IpAddr, prefix_len: u8) -> io::Result<()> {
+        let mut message = AddressMessage::default();
+        message.header.family = match address {
+            IpAddr::V4(_) => AddressFamily::Inet,
+            IpAddr::V6(_) => AddressFamily::Inet6,
+        };
+        (message.header.prefix_len, message.header.index) = (prefix_len, index);
+        message.attributes =
+            vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
+        self.change(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_REPLACE)
     }
 
     /// Sends a request, with `flags` as NLM_F_DUMP, and takes its answers. A list that changed

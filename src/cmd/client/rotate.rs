@@ -7,7 +7,7 @@ use anyhow::{Context, anyhow};
 use std::path::{Path, PathBuf};
 use tabane_gateway::config::client::{ClientConfig, ServerEntry};
 use tabane_gateway::config::load::{Loaded, default_file};
-use tabane_gateway::enrol::{ExchangeError, rotate};
+use tabane_gateway::enrol::{ExchangeError, KEEP_MAX_S, end_former, rotate};
 use tabane_gateway::invite::edit::replace_client_keys;
 use tabane_gateway::keys::{Key, write_private};
 
@@ -19,7 +19,7 @@ for the time that --keep states; then they are revoked. If somebody else may hav
 --keep 0s and restart the client at once.
 
 If a server does not answer, nothing changes here; run the same command again to continue (the \
-new keys wait in FILE.next)."
+new keys wait in FILE.next). Until all have answered, none ends the old keys (for 30 days)."
 )]
 pub(crate) struct Args {
     /// Its configuration.
@@ -51,13 +51,51 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
             config::load::<ClientConfig>(&next)?
         }
     };
-    let mut silent = Vec::new();
-    for server in &now.config.server {
+    // With several servers, one that is silent leaves the client with its old keys: the others must
+    // not end them meanwhile.
+    let several = now.config.server.len() > 1;
+    let keep = if several { KEEP_MAX_S } else { args.keep };
+    let silent = tell_each(&now.config, &next, |server| {
         let before = preshared_of(&now.config, server)?;
         let after = preshared_of(&new.config, server)?;
         let keys = ((&now.key, &before), (&new.key, &after));
-        let told = rotate(server, now.config.number, keys.0, keys.1, args.keep);
-        match told.map_err(anyhow::Error::new)? {
+        Ok(rotate(server, now.config.number, keys.0, keys.1, keep).map_err(anyhow::Error::new)?)
+    })?;
+    if !silent.is_empty() {
+        return Err(anyhow!("{silent}; {name} stays as it is, try again").into());
+    }
+    let preshared = preshared(&now.config, &new.config)?;
+    let text = replace_client_keys(&text, &new.key, &preshared).map_err(anyhow::Error::new)?;
+    write_private(&args.config, &text, true).with_context(|| name.to_string())?;
+    if several {
+        let silent = tell_each(&now.config, &next, |server| {
+            let keys = (&new.key, &preshared_of(&new.config, server)?);
+            let ended = end_former(server, now.config.number, keys, args.keep);
+            Ok(ended.map_err(anyhow::Error::new)?)
+        })?;
+        if !silent.is_empty() {
+            let text = format!("{name} has the new keys, but {silent}: the old ones stay valid");
+            return Err(anyhow!("{text} there for up to 30 days; try again to end them").into());
+        }
+    }
+    std::fs::remove_file(&next).with_context(|| next.display().to_string())?;
+    let keep = lifetime::text(args.keep);
+    say::note(&format!(
+        "{name} has the new keys; those before are valid for {keep} more.\n\
+         next: start the client again, if it runs (systemctl restart tabane-client@NAME)"
+    ));
+    Ok(())
+}
+
+/// Asks each server; what those say that do not answer.
+fn tell_each(
+    config: &ClientConfig,
+    next: &Path,
+    tell: impl Fn(&ServerEntry) -> Result<Result<(), ExchangeError>, Failure>,
+) -> Result<String, Failure> {
+    let mut silent = Vec::new();
+    for server in &config.server {
+        match tell(server)? {
             Ok(()) => {}
             Err(ExchangeError::Refused(why)) => {
                 let text = format!("{}: the server refuses: {why}", server.addresses[0]);
@@ -66,20 +104,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
             Err(error) => silent.push(error.to_string()),
         }
     }
-    if !silent.is_empty() {
-        let text = silent.join("; ");
-        return Err(anyhow!("{text}; {name} stays as it is, try again").into());
-    }
-    let preshared = preshared(&now.config, &new.config)?;
-    let text = replace_client_keys(&text, &new.key, &preshared).map_err(anyhow::Error::new)?;
-    write_private(&args.config, &text, true).with_context(|| name.to_string())?;
-    std::fs::remove_file(&next).with_context(|| next.display().to_string())?;
-    let keep = lifetime::text(args.keep);
-    say::note(&format!(
-        "{name} has the new keys; those before are valid for {keep} more.\n\
-         next: start the client again, if it runs (systemctl restart tabane-client@NAME)"
-    ));
-    Ok(())
+    Ok(silent.join("; "))
 }
 
 /// Whether the client can change its keys itself.

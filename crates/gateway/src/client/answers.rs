@@ -70,6 +70,7 @@ impl Core {
         });
         let paths: Vec<PathStatus> = paths.collect();
         let stats = *self.bond.endpoint.stats();
+        let unopened = self.refused + self.programs.refused();
         let mut datagrams = DatagramCounters::default();
         datagrams.add(&self.dispatcher);
         let mut status = Status {
@@ -80,8 +81,8 @@ impl Core {
             server: self.tunnels.server(),
             paths,
             connections: conns as u64,
-            connections_total: total + self.refused,
-            refused_total: refused + self.refused,
+            connections_total: total + unopened,
+            refused_total: refused + unopened,
             udp_flows: self.datagrams.len() as u64,
             clock_ahead_ms: self.clock_ahead_ms(),
             tun: self.host.as_ref().map(|host| host.status(now)),

@@ -78,7 +78,7 @@ impl HostSide {
         let changes = Host::open(&host::state_file(client)).map_err(failed)?;
         let name = config.name.clone().unwrap_or_else(|| HostConfig::default().device);
         let wanted = DeviceConfig { name, addresses: own.to_vec(), mtu: DEVICE_MTU };
-        let stack = LocalConfig { vanish: lan.is_some(), ..LocalConfig::default() };
+        let stack = LocalConfig { own: lan.is_some().then_some(own), ..LocalConfig::default() };
         let mut side = Self {
             config: config.clone(),
             wanted,
@@ -140,7 +140,10 @@ impl HostSide {
                 .map(|made| text(&made.local))
                 .unwrap_or_default(),
             table: self.config.table.unwrap_or(host::TABLE_AND_MARK),
-            lan: self.lan.as_ref().map(|lan| lan.status(now, self.packets.counts())),
+            lan: self
+                .lan
+                .as_ref()
+                .map(|lan| lan.status(now, self.packets.counts(), self.stack.refused())),
         }
     }
 

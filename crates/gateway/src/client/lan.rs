@@ -162,8 +162,9 @@ impl LanSide {
         self.nat.handle_timeout(now);
     }
 
-    /// What is to be shown of it; `counts` are those of the device.
-    pub(super) fn status(&self, now: Instant, counts: &Counts) -> LanStatus {
+    /// What is to be shown of it; `counts` are those of the device, and `connections` those that
+    /// were refused because their host has its share.
+    pub(super) fn status(&self, now: Instant, counts: &Counts, connections: u64) -> LanStatus {
         let links = on_link();
         let interface = |name: &String| {
             let of = links.iter().filter(|link| link.device == *name);
@@ -178,6 +179,7 @@ impl LanSide {
             ("fragments", counts.fragments),
             ("multicast", counts.multicast),
             ("malformed", counts.malformed),
+            ("connections", connections),
             ("sources", self.full),
             ("no path", self.no_path),
         ];

@@ -8,10 +8,11 @@ use crate::index::{AssociationIndex, ListenerIndex};
 use crate::listener::{ConnectError, NEGOTIATING_MAX, Negotiation};
 use crate::reactor::{EventSource, SocketId};
 use crate::session::Pool;
+use crate::shares::{self, Shares};
 use mio::net::TcpStream;
 use mio::{Interest, Registry};
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use tabane_engine::Instant;
 
 pub(super) struct Programs {
@@ -23,6 +24,8 @@ pub(super) struct Programs {
     again: VecDeque<SocketId>,
     /// Accepted, oldest first, to be closed unless they ask for something.
     talking: VecDeque<SocketId>,
+    /// Those of other hosts.
+    shares: Shares<SocketId>,
     registry: Registry,
     pool: Pool,
     /// Associations of programs that have gone.
@@ -40,6 +43,7 @@ impl Programs {
             listeners: Listeners::default(),
             again: VecDeque::new(),
             talking: VecDeque::new(),
+            shares: Shares::new(shares::OF_ADDRESS),
             registry,
             pool: Pool::default(),
             gone: Vec::new(),
@@ -83,6 +87,10 @@ impl Programs {
         source: SocketAddr,
         negotiation: Box<dyn Negotiation>,
     ) {
+        let sharer = other_host(&stream, source);
+        if sharer.is_some_and(|address| self.shares.is_over(address)) {
+            return;
+        }
         let talking = |id: &SocketId| self.all.get(id).is_some_and(|p| p.stage == Stage::Talking);
         self.talking.retain(talking);
         if self.talking.len() >= NEGOTIATING_MAX
@@ -98,6 +106,7 @@ impl Programs {
             self.next = id.next();
             self.all.insert(id, program);
             self.talking.push_back(id);
+            sharer.into_iter().for_each(|address| self.shares.add(id, address));
         }
     }
 
@@ -179,6 +188,7 @@ impl Programs {
     /// It is over.
     pub(super) fn remove(&mut self, id: SocketId) {
         let Some(mut program) = self.all.remove(&id) else { return };
+        self.shares.remove(&id);
         if let Stage::Associated(association) = program.stage {
             self.gone.push(association);
         }
@@ -186,8 +196,19 @@ impl Programs {
         let _ = self.registry.deregister(program.stream());
     }
 
+    /// Connections of other hosts that were closed at once because their host had its share.
+    pub(super) fn refused(&self) -> u64 {
+        self.shares.refused
+    }
+
     /// Associations whose programs have gone.
     pub(super) fn take_gone(&mut self) -> Vec<AssociationIndex> {
         std::mem::take(&mut self.gone)
     }
+}
+
+/// The address of a program on another host, which has a share of the connections.
+fn other_host(stream: &TcpStream, source: SocketAddr) -> Option<IpAddr> {
+    let own = stream.local_addr().is_ok_and(|local| local.ip() == source.ip());
+    (!own && !source.ip().to_canonical().is_loopback()).then(|| source.ip().to_canonical())
 }

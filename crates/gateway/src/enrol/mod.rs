@@ -37,7 +37,7 @@ pub(crate) const PORT: u16 = 2;
 /// Longest question or answer, bytes: fits every path that carries IPv6.
 pub(crate) const LENGTH_MAX: usize = 1200;
 /// Longest time that replaced keys stay valid beside the new ones, seconds.
-pub(crate) const KEEP_MAX_S: u64 = 30 * 86_400;
+pub const KEEP_MAX_S: u64 = 30 * 86_400;
 
 /// Why there is no "done".
 #[derive(Error, Debug)]
@@ -90,13 +90,8 @@ pub fn rotate(
     (new, after): (&Key, &Key),
     keep_s: u64,
 ) -> Result<Result<(), ExchangeError>, KeyError> {
-    let public_key = keys::public(&entry.public_key)?;
-    let server = Server {
-        addresses: resolved(&entry.addresses),
-        public_key,
-        network: entry.inner(),
-        number: ClientNumber(number),
-    };
+    let server = server_of(entry, number)?;
+    let public_key = server.public_key;
     let ask = |key: (&Key, &Key), ask: &Ask| {
         exchange::ask(&server, key, ask, &[Link::default()], PATIENCE).map(drop)
     };
@@ -117,6 +112,32 @@ pub fn rotate(
         }
     }
     Ok(Err(ExchangeError::Silent(entry.addresses.join(", "))))
+}
+
+/// Ends the keys before at a server that knows the new ones, `keep_s` from now if they would be
+/// valid for longer. It waits for the server.
+///
+/// # Errors
+/// As [`rotate`].
+pub fn end_former(
+    entry: &ServerEntry,
+    number: u16,
+    (new, after): (&Key, &Key),
+    keep_s: u64,
+) -> Result<Result<(), ExchangeError>, KeyError> {
+    let server = server_of(entry, number)?;
+    let again = Ask::Rotate { new: Credentials::of(new, &server.public_key, after), keep_s };
+    let key = new.control(&server.public_key);
+    Ok(exchange::ask(&server, (&key, after), &again, &[Link::default()], PATIENCE).map(drop))
+}
+
+fn server_of(entry: &ServerEntry, number: u16) -> Result<Server, KeyError> {
+    Ok(Server {
+        addresses: resolved(&entry.addresses),
+        public_key: keys::public(&entry.public_key)?,
+        network: entry.inner(),
+        number: ClientNumber(number),
+    })
 }
 
 /// Gives each client of a configuration the keys by which it has joined, as the file `state`

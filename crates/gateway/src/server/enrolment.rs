@@ -346,7 +346,10 @@ impl Core {
     ) -> Result<(), String> {
         let record = entry.enrolled.as_ref().ok_or("this client has not joined")?;
         if record.current == new {
-            return Ok(());
+            return match by {
+                By::Control => self.end_former(now, invitation, record.clone(), keep_s),
+                _ => Ok(()),
+            };
         }
         // What a client has replaced because somebody else may have it must not replace the rest.
         if by == By::Former {
@@ -369,6 +372,23 @@ impl Core {
         let text = format!("{} has changed its keys", entry.name);
         self.event_log.add(now, EventKind::KeysChanged, (Some(&entry.name), None), text);
         Ok(())
+    }
+
+    /// Asked again by the new keys: those before end by then, and never later than was said first.
+    fn end_former(
+        &mut self,
+        now: Instant,
+        invitation: &InvitationEntry,
+        mut record: Record,
+        keep_s: u64,
+    ) -> Result<(), String> {
+        let until = self.unix_s().saturating_add(keep_s);
+        let Some(former) = record.former.as_mut().filter(|former| until < former.until) else {
+            return Ok(());
+        };
+        former.until = until;
+        record.former = record.former.filter(|_| keep_s > 0);
+        self.remember(now, invitation, record)
     }
 
     fn resume(&mut self, now: Instant, number: ClientNumber) -> Result<(), String> {

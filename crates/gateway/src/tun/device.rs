@@ -16,6 +16,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use tabane_net::device::TunError;
 use tabane_net::device::virtio::{Frame, VirtioHeader};
+use tabane_net::netlink::Netlink;
 use tabane_wire::Segment;
 use tun_rs::{DeviceBuilder, SyncDevice};
 
@@ -93,10 +94,9 @@ impl Device {
         // Best effort: a shorter queue drops more of what programs send without asking.
         let _ = device.set_tx_queue_len(QUEUE);
         for &address in &config.addresses {
-            let done = match address {
-                IpAddr::V4(v4) => device.add_address_v4(v4, 32),
-                IpAddr::V6(v6) => device.add_address_v6(v6, 128),
-            };
+            let len = if address.is_ipv4() { 32 } else { 128 };
+            let done = Netlink::open()
+                .and_then(|mut netlink| netlink.add_address(device.if_index()?, address, len));
             match done {
                 Err(e) if !may_lack(address, &e) => {
                     return Err(failed(format!("give {name} the address {address}"))(e));

@@ -9,6 +9,7 @@
 use crate::inner::unreachable;
 use crate::listener::ConnectError;
 use crate::session;
+use crate::shares::{self, Shares};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -27,6 +28,10 @@ pub(crate) struct LocalStack {
     /// Attempts whose reset leaves as an ICMP message: by (destination, program). As many as
     /// resets wait to be polled.
     denied: BTreeMap<(SocketAddr, SocketAddr), Unreachable>,
+    /// This host's own addresses, whose programs have no share.
+    own: Option<[IpAddr; 2]>,
+    /// The connections of other hosts.
+    shares: Shares<ConnId>,
 }
 
 /// Limits of a [`LocalStack`].
@@ -40,8 +45,10 @@ pub(crate) struct LocalConfig {
     pub(crate) receive_buffer: u64,
     /// Bytes that the relay may write ahead of a program.
     pub(crate) send_buffer: u64,
-    /// Programs may be on other hosts, which may vanish: they are asked whether they are there.
-    pub(crate) vanish: bool,
+    /// Programs may be on other hosts too, that is at other addresses than these. Any program is
+    /// asked whether it is still there, since hosts may vanish, and a host has no more connections
+    /// than its share; a SYN beyond is dropped.
+    pub(crate) own: Option<[IpAddr; 2]>,
 }
 
 /// A program's connection; never used twice.
@@ -61,7 +68,7 @@ impl Default for LocalConfig {
     fn default() -> Self {
         let (connections, waiting) = (32_768, 4_096);
         let (receive_buffer, send_buffer) = (1 << 20, 1 << 20);
-        Self { connections, waiting, receive_buffer, send_buffer, vanish: false }
+        Self { connections, waiting, receive_buffer, send_buffer, own: None }
     }
 }
 
@@ -77,11 +84,20 @@ impl LocalStack {
         let mut endpoint = Endpoint::new(engine_config(config), seed)?;
         let everything = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
         endpoint.listen_held(everything).expect("invariant: nobody else listens");
-        Ok(Self { endpoint, denied: BTreeMap::new() })
+        Ok(Self {
+            endpoint,
+            denied: BTreeMap::new(),
+            own: config.own,
+            shares: Shares::new(shares::OF_ADDRESS),
+        })
     }
 
     /// Takes a TCP segment of the host.
     pub(crate) fn handle_segment(&mut self, now: Instant, segment: Segment) {
+        let opens = segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK);
+        if opens && self.has_share(segment.src.ip()) && self.shares.is_over(segment.src.ip()) {
+            return;
+        }
         self.endpoint.handle_segment(now, HOST, &segment);
     }
 
@@ -116,7 +132,24 @@ impl LocalStack {
 
     /// The next event of a program's connection.
     pub(crate) fn poll_event(&mut self) -> Option<(ProgramId, Event)> {
-        self.endpoint.poll_event().map(|(id, event)| (ProgramId(id), event))
+        let (id, event) = self.endpoint.poll_event()?;
+        match event {
+            Event::Incoming { remote, .. } if self.has_share(remote.ip()) => {
+                self.shares.add(id, remote.ip());
+            }
+            Event::Closed(_) => self.shares.remove(&id),
+            _ => {}
+        }
+        Some((ProgramId(id), event))
+    }
+
+    fn has_share(&self, address: IpAddr) -> bool {
+        self.own.is_some_and(|own| !own.contains(&address))
+    }
+
+    /// SYNs of other hosts that were dropped because the host had its share.
+    pub(crate) fn refused(&self) -> u64 {
+        self.shares.refused
     }
 
     /// The destination has been reached: the program's SYN is answered with the next
@@ -161,7 +194,7 @@ fn engine_config(config: LocalConfig) -> Config {
         c.tcp.quick_acks = u32::MAX;
         c.tcp.initial_window = 64;
         // The host's own kernel ends what its programs leave; hosts behind it may just vanish.
-        c.tcp.keepalive = config.vanish.then_some(session::IDLE.into());
+        c.tcp.keepalive = config.own.is_some().then_some(session::IDLE.into());
         c.tcp.keepalive_interval = session::INTERVAL.into();
         c.tcp.keepalive_probes = session::PROBES;
         c.tcp.receive_buffer = config.receive_buffer;

@@ -286,6 +286,32 @@ fn a_state_that_cannot_be_written_makes_no_client() {
     assert!(error.contains("clients.json") && error.contains("invite anew"), "{error}");
 }
 
+/// Asked again, by the new keys, a server ends those before sooner; never later, and not because
+/// somebody asks who has them still.
+#[test]
+fn keys_before_end_sooner_and_never_later() {
+    let place = Place::new(3600);
+    let (own, new) = (place.invitation.own().unwrap(), place.invitation.own().unwrap());
+    place.join(&own, ANSWER).unwrap();
+    let rotate = |keep_s| Ask::Rotate { new: place.credentials(&new), keep_s };
+    let until = || {
+        let state: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(place.state()).unwrap()).unwrap();
+        let former = state.as_object().unwrap().values().next().unwrap()["former"].clone();
+        former["until"].as_u64()
+    };
+    place.control(&own, &rotate(1000)).unwrap();
+    let first = until().unwrap();
+    place.control(&own, &rotate(1)).unwrap();
+    place.control(&new, &rotate(2000)).unwrap();
+    assert_eq!(until(), Some(first));
+    place.control(&new, &rotate(500)).unwrap();
+    assert!(until().unwrap() <= first - 490);
+    place.control(&new, &rotate(0)).unwrap();
+    assert_eq!(until(), None);
+    assert!(matches!(place.control(&own, &Ask::Resume), Err(ExchangeError::Silent(_))));
+}
+
 /// Two generations, then one; what was replaced cannot replace.
 #[test]
 fn keys_are_changed_while_connections_go_on() {

@@ -6,6 +6,7 @@
 //! network namespace of the process. Routes and rules are not touched.
 
 use super::PathDevice;
+use crate::netlink::Netlink;
 use ipnet::IpNet;
 use rustix::io::Errno;
 use std::io::{self, ErrorKind};
@@ -128,10 +129,8 @@ impl TunDevice {
             return Err(TunError::NoAddress { name: name.clone() });
         }
         for (host, len) in missing_host_addresses(config, &present) {
-            let done = match host {
-                IpAddr::V4(v4) => device.add_address_v4(v4, len),
-                IpAddr::V6(v6) => device.add_address_v6(v6, len),
-            };
+            let done = Netlink::open()
+                .and_then(|mut netlink| netlink.add_address(device.if_index()?, host, len));
             done.map_err(failed(format!("give {name} the address {host}/{len}")))?;
         }
         let mut mtu = device.mtu().map_err(failed(format!("ask {name} for its MTU")))?;

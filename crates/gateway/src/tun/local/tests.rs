@@ -372,7 +372,8 @@ fn connections_of_before_are_reset() {
 #[test]
 fn a_host_that_may_vanish_is_missed() {
     for vanish in [true, false] {
-        let mut world = World::new(1500, LocalConfig { vanish, ..LocalConfig::default() });
+        let own = vanish.then(|| ["10.81.0.31", "fd00::31"].map(|a| a.parse().unwrap()));
+        let mut world = World::new(1500, LocalConfig { own, ..LocalConfig::default() });
         world.open(SERVER);
         let end = world.now + Duration::from_secs(200);
         // What the stack sends reaches nobody from now on.
@@ -382,5 +383,36 @@ fn a_host_that_may_vanish_is_missed() {
             while world.stack.poll_event().is_some() {}
         }
         assert_eq!(world.stack.connections(), usize::from(!vanish));
+    }
+}
+
+/// A host of the LAN that opens connections without end leaves room for the others and for this
+/// host, and gets more as soon as some of its own are over.
+#[test]
+fn a_host_has_its_share() {
+    let own = Some(["10.81.0.1", "fd00::1"].map(|a| a.parse().unwrap()));
+    let mut world = World::new(1500, LocalConfig { own, ..LocalConfig::default() });
+    world.stack.shares = Shares::new(3);
+    let open: Vec<_> = (0..3).map(|_| world.open(SERVER)).collect();
+    world.connect(SERVER);
+    world.run();
+    assert!(world.heard.is_empty());
+    // Another address.
+    world.open(SERVER6);
+    assert_eq!(world.stack.refused(), 1);
+    let now = world.now;
+    world.program(open[0].1).abort(now);
+    world.run();
+    assert!(world.heard.iter().any(|(id, e)| *id == open[0].1 && matches!(e, Event::Closed(_))));
+    world.heard.clear();
+    // The SYN comes again.
+    (0..20).for_each(|_| world.wait(Duration::from_millis(200)));
+    assert!(matches!(world.heard[0].1, Event::Incoming { .. }));
+    // This host's own programs have all there is.
+    let own = Some(["10.81.0.31", "fd00::31"].map(|a| a.parse().unwrap()));
+    let mut world = World::new(1500, LocalConfig { own, ..LocalConfig::default() });
+    world.stack.shares = Shares::new(3);
+    for _ in 0..10 {
+        world.open(SERVER);
     }
 }
