@@ -1,6 +1,7 @@
 //! From an invitation to other keys, with agents as built on loopback: nobody edits a file.
 
 use crate::place::Place;
+use std::net::UdpSocket;
 use std::time::Duration;
 
 #[test]
@@ -53,5 +54,39 @@ fn who_could_not_tell_the_server_does_so_later() {
     place.ok(&["client", "rotate", "-c", &client]);
     assert!(!place.read("c.toml").contains("enrolment"));
     place.stop_last();
+    place.works("the new keys");
+}
+
+/// One of two servers is silent, so the client keeps its old keys: the other must not end them.
+#[test]
+fn no_server_ends_old_keys_before_all_have_the_new_ones() {
+    let mut place = Place::new();
+    let client = place.file("c.toml");
+    place.invite();
+    place.join(&[]);
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let server = format!(
+        "[[server]]\naddresses = [\"{}\"]\npublic_key = \"{}\"\npreshared_key = \"{}\"\n\
+         key_version = 2\n\n",
+        silent.local_addr().unwrap(),
+        "NxnQA0hqfApj0k0dwYbC1QU0micYsvHUtNxymSbWS2Y=",
+        "l+sRSRK00ReS88tfV01ykWPL3dXx1ftctNyHMfiOktM=",
+    );
+    let alone = place.read("c.toml");
+    place.edit("c.toml", |text| text.replace("[[path]]", &format!("{server}[[path]]")));
+    let both = place.read("c.toml");
+    let (code, said) = place.run(&["client", "rotate", "-c", &client, "--keep", "0s"]);
+    assert!(code == Some(1) && said.contains("stays as it is"), "{said}");
+    assert_eq!(place.read("c.toml"), both);
+    place.works("the keys that the client has");
+    place.stop_last();
+
+    // The silent one is given up; then the old keys end as was said.
+    place.write("c.toml", &alone);
+    place.write("old.toml", &alone);
+    place.ok(&["client", "rotate", "-c", &client, "--keep", "0s"]);
+    assert!(!place.path("c.toml.next").exists());
+    let (code, said) = place.run(&["client", "rotate", "-c", &place.file("old.toml")]);
+    assert!(code == Some(1) && said.contains("no answer"), "{said}");
     place.works("the new keys");
 }

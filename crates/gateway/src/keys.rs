@@ -23,15 +23,16 @@
 //!
 //! What a session does with keys is `tabane_net::wireguard`'s business.
 
+use crate::whole_file::{self, Access};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use boringtun::x25519::{PublicKey, StaticSecret};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::fmt;
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use tabane_config::bounded;
@@ -225,40 +226,8 @@ pub fn encode(key: &PublicKey) -> String {
 /// # Errors
 /// Those of the file system; [`io::ErrorKind::AlreadyExists`].
 pub fn write_private(path: &Path, text: &str, replace: bool) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
-    let fresh = folder.join(format!(".{name}.{}", std::process::id()));
-    let write = || {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
-        if let (true, Ok(old)) = (replace, fs::metadata(path)) {
-            // Who could read it still can: a service may run as a user of its own. Such a service
-            // writes its own files, and may not even ask for another owner (SystemCallFilter=).
-            let own = file.metadata()?;
-            if (own.uid(), own.gid()) != (old.uid(), old.gid()) {
-                std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid()))
-                    .map_err(|error| not_ours(&error, &old))?;
-            }
-            file.set_permissions(fs::Permissions::from_mode(old.mode() & 0o660))?;
-        }
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        // A hard link does not replace, a rename does.
-        if replace { fs::rename(&fresh, path) } else { fs::hard_link(&fresh, path) }
-    };
-    let done = write();
-    if done.is_err() || !replace {
-        // It is gone already if it could not be made; the file's own error is the one to tell.
-        let _ = fs::remove_file(&fresh);
-    }
-    done
-}
-
-/// Only root may write a file for another user, or for a group that one is not in.
-fn not_ours(error: &io::Error, old: &fs::Metadata) -> io::Error {
-    let (user, group) = (old.uid(), old.gid());
-    let text = format!("it belongs to user {user} and group {group}: run this as root ({error})");
-    io::Error::new(error.kind(), text)
+    let write = if replace { whole_file::replace } else { whole_file::create };
+    write(path, text.as_bytes(), Access::Private)
 }
 
 /// Whether others than owner and group may read a file: by its mode, and by that of its folder.

@@ -47,6 +47,7 @@ pub(crate) mod snapshots;
 pub(crate) mod tun;
 pub(crate) mod udp;
 pub(crate) mod web;
+pub(crate) mod whole_file;
 
 // Tests of whole agents, which know more of them than their users do.
 #[cfg(test)]

@@ -40,17 +40,14 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     check(&now.config)?;
     let text = std::fs::read_to_string(&args.config).with_context(|| name.to_string())?;
     let next = next_file(&args.config);
-    let new = match next.try_exists() {
-        Ok(true) => {
-            say::note(&format!("going on with the keys in {}", next.display()));
-            config::load::<ClientConfig>(&next)?
-        }
-        _ => {
-            write_private(&next, &renewed(&text, &now)?, false)
-                .with_context(|| format!("{} cannot be written", next.display()))?;
-            config::load::<ClientConfig>(&next)?
-        }
-    };
+    let resumed = next.try_exists().unwrap_or(false);
+    if resumed {
+        say::note(&format!("going on with the keys in {}", next.display()));
+    } else {
+        write_private(&next, &renewed(&text, &now)?, false)
+            .with_context(|| format!("{} cannot be written", next.display()))?;
+    }
+    let new = config::load::<ClientConfig>(&next)?;
     // With several servers, one that is silent leaves the client with its old keys: the others must
     // not end them meanwhile.
     let several = now.config.server.len() > 1;
@@ -67,7 +64,8 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let preshared = preshared(&now.config, &new.config)?;
     let text = replace_client_keys(&text, &new.key, &preshared).map_err(anyhow::Error::new)?;
     write_private(&args.config, &text, true).with_context(|| name.to_string())?;
-    if several {
+    // What began with several may go on with one: who is given up is taken out of the file.
+    if several || resumed {
         let silent = tell_each(&now.config, &next, |server| {
             let keys = (&new.key, &preshared_of(&new.config, server)?);
             let ended = end_former(server, now.config.number, keys, args.keep);

@@ -3,6 +3,7 @@
 
 use super::lan::LanFacts;
 use super::routes::{self, MainRoute};
+use super::rules;
 use crate::client::cleanup;
 use crate::config::{ClientConfig, PathConfig};
 use crate::model::Status;
@@ -25,6 +26,8 @@ pub(crate) struct Host {
     pub(crate) no_server: Option<String>,
     /// Routes of the main table, but default ones.
     pub(crate) routes: Vec<MainRoute>,
+    /// Priorities of others' rules that come before a client's.
+    pub(crate) rules: BTreeSet<u32>,
     /// What killed clients have left: their state files.
     pub(crate) left: Vec<PathBuf>,
     /// This machine as a router, if it is one.
@@ -140,6 +143,7 @@ impl Host {
             unix_s: now.map_or(0, |since| since.as_secs()),
             no_server,
             routes: routes::main_table(),
+            rules: rules::before_ours(),
             left: cleanup::left(),
             lan: None,
         }

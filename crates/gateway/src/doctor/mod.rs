@@ -9,6 +9,7 @@ mod diagnose;
 mod host;
 mod lan;
 mod routes;
+mod rules;
 mod trial;
 mod tun;
 

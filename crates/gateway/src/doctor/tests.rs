@@ -6,6 +6,7 @@ use crate::doctor::lan::{LanFacts, dropping_chain};
 use crate::doctor::{MainRoute, Want};
 use crate::model::{LanStatus, TunStatus};
 use crate::tun::OnLink;
+use std::collections::BTreeSet;
 
 const SERVER: &str = "203.0.113.5:51820";
 
@@ -58,6 +59,7 @@ fn found(change: impl Fn(&mut PathStatus, &mut LinkFacts)) -> Vec<Finding> {
         unix_s: 1_790_000_000,
         no_server: None,
         routes: Vec::new(),
+        rules: BTreeSet::new(),
         lan: None,
         left: Vec::new(),
     };
@@ -188,6 +190,16 @@ fn that_no_path_works_may_be_the_servers_doing() {
 
 /// What is found of a host in TUN mode with these routes of its own.
 fn of_tun(kill_switch: bool, state: &str, routes: &[(&str, bool)]) -> Vec<Finding> {
+    of_tun_beside(kill_switch, state, routes, BTreeSet::new())
+}
+
+/// The same beside rules of others.
+fn of_tun_beside(
+    kill_switch: bool,
+    state: &str,
+    routes: &[(&str, bool)],
+    rules: BTreeSet<u32>,
+) -> Vec<Finding> {
     let tun = TunStatus {
         device: "tabane0".into(),
         state: state.into(),
@@ -211,7 +223,8 @@ fn of_tun(kill_switch: bool, state: &str, routes: &[(&str, bool)]) -> Vec<Findin
         device: "wan1".into(),
     };
     let routes = routes.iter().map(route).collect();
-    let host = Host { unix_s: 1_790_000_000, links: vec![facts], routes, ..Host::default() };
+    let links = vec![facts];
+    let host = Host { unix_s: 1_790_000_000, links, routes, rules, ..Host::default() };
     let all = diagnose(Some(&status), &host);
     all.into_iter().filter(|finding| finding.about == "tun" && finding.verdict != Good).collect()
 }
@@ -291,6 +304,19 @@ fn a_filter_that_drops_what_is_forwarded_is_found_in_what_nft_lists() {
                   filter; policy drop;\n\t}\n}\n";
     assert_eq!(dropping_chain(listed).as_deref(), Some("ip filter FORWARD"));
     assert_eq!(dropping_chain(&listed.replace("drop", "accept")), None);
+}
+
+/// The kill switch is made of rules, so it does not hold what earlier ones have taken.
+#[test]
+fn rules_of_others_that_come_first_are_named() {
+    for kill_switch in [false, true] {
+        let rules = [5210, 5270].into();
+        let found = of_tun_beside(kill_switch, "up", &[], rules);
+        let [note] = &found[..] else { panic!("one thing is worth knowing: {found:?}") };
+        assert_eq!((note.check, note.verdict), ("rules", Note));
+        assert!(note.text.contains("5210, 5270"), "{}", note.text);
+        assert_eq!(note.text.contains("kill switch"), kill_switch);
+    }
 }
 
 #[test]

@@ -24,6 +24,7 @@ pub(super) fn left(file: &Path) -> Finding {
 pub(super) fn findings(status: &Status, host: &Host) -> Vec<Finding> {
     let Some(tun) = &status.tun else { return Vec::new() };
     let mut found = vec![device(tun)];
+    found.extend(rules(tun, host));
     let routed = prefixes(&tun.routes);
     let local = prefixes(&tun.local_networks);
     let servers: Vec<IpAddr> =
@@ -64,6 +65,20 @@ pub(super) fn findings(status: &Status, host: &Host) -> Vec<Finding> {
         ));
     }
     found
+}
+
+fn rules(tun: &TunStatus, host: &Host) -> Option<Finding> {
+    let numbers: Vec<String> = host.rules.iter().take(NAMED).map(ToString::to_string).collect();
+    let more = if host.rules.len() > NAMED { " ..." } else { "" };
+    let also = if tun.kill_switch { ", in spite of the kill switch" } else { "" };
+    let text = format!(
+        "rules of others come before the tunnel's, and what they match does not go through it\
+         {also}: priorities {}{more}",
+        numbers.join(", ")
+    );
+    let remedy = "`ip rule` and `ip -6 rule` show them; other VPNs and VRFs have such";
+    let finding = Finding::new("tun", "rules", Note, text).remedy(remedy);
+    (!host.rules.is_empty()).then_some(finding)
 }
 
 fn device(tun: &TunStatus) -> Finding {

@@ -296,6 +296,10 @@ impl Monitor {
             PathState::Up if !session => self.fail(Reason::Handshake(self.now)),
             PathState::Up => {}
             PathState::Connecting | PathState::Down => {
+                if !session {
+                    // What was answered by keys that are gone proves nothing of the next ones.
+                    (self.answers, self.trial_end) = (0, None);
+                }
                 if self.answers == 0 {
                     self.reason = self.why_not_yet();
                 }

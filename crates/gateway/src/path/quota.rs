@@ -5,10 +5,10 @@
 //! so that a crash leaves the old one or the new one. What was carried since the last save is
 //! forgotten by a crash: the agent saves every [`SAVE_EVERY`] and at its end.
 
+use crate::whole_file::{self, Access};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use tabane_config::bounded;
 use tabane_engine::Duration;
@@ -262,14 +262,8 @@ impl QuotaFile {
     }
 
     fn write(&self) -> io::Result<()> {
-        let mut beside = self.path.clone().into_os_string();
-        beside.push(".new");
         let bytes = serde_json::to_vec_pretty(&self.paths)?;
-        let mut file = fs::File::create(&beside)?;
-        file.write_all(&bytes)?;
-        file.sync_all()?;
-        drop(file);
-        fs::rename(&beside, &self.path)
+        whole_file::replace(&self.path, &bytes, Access::Usual)
     }
 }
 
@@ -277,6 +271,7 @@ impl QuotaFile {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::fs;
 
     /// 2026-11-30 23:59:59 UTC.
     const NOVEMBER: u64 = 1_796_083_199;

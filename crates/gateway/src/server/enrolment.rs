@@ -55,6 +55,7 @@ enum By {
 enum Kind {
     Refused,
     Rotated,
+    Shortened,
     Resumed,
 }
 
@@ -65,8 +66,8 @@ const TELL_S: u64 = 7 * 86_400;
 const IDLE: Duration = Duration::from_secs(30);
 /// Between two changes of a client's keys: each is a file that is written.
 const ROTATE_EVERY: Duration = Duration::from_secs(10);
-/// Between two times that a client's sessions begin anew at its wish, and between two
-/// event_log about what it was refused.
+/// Between two times that a client's sessions begin anew at its wish, and between two events about
+/// what it was refused.
 const RESUME_EVERY: Duration = Duration::from_secs(5);
 
 /// A peer as it should be.
@@ -347,7 +348,7 @@ impl Core {
         let record = entry.enrolled.as_ref().ok_or("this client has not joined")?;
         if record.current == new {
             return match by {
-                By::Control => self.end_former(now, invitation, record.clone(), keep_s),
+                By::Control => self.end_former(now, (entry, invitation), record.clone(), keep_s),
                 _ => Ok(()),
             };
         }
@@ -359,11 +360,7 @@ impl Core {
             return Err("these keys have been replaced: make others".into());
         }
         self.check_new(entry, &new)?;
-        let number = ClientNumber(entry.number);
-        if !self.client_sessions.askers.may(now, (number, Kind::Rotated), ROTATE_EVERY) {
-            let every = ROTATE_EVERY.as_secs_f64();
-            return Err(format!("keys were changed less than {every} s ago"));
-        }
+        self.may_change(now, entry, Kind::Rotated)?;
         let since = self.unix_s();
         let until = since.saturating_add(keep_s.min(KEEP_MAX_S));
         let former = Some(Former { credentials: record.current.clone(), until });
@@ -378,7 +375,7 @@ impl Core {
     fn end_former(
         &mut self,
         now: Instant,
-        invitation: &InvitationEntry,
+        (entry, invitation): (&ClientEntry, &InvitationEntry),
         mut record: Record,
         keep_s: u64,
     ) -> Result<(), String> {
@@ -386,9 +383,18 @@ impl Core {
         let Some(former) = record.former.as_mut().filter(|former| until < former.until) else {
             return Ok(());
         };
+        self.may_change(now, entry, Kind::Shortened)?;
         former.until = until;
         record.former = record.former.filter(|_| keep_s > 0);
         self.remember(now, invitation, record)
+    }
+
+    fn may_change(&mut self, now: Instant, entry: &ClientEntry, kind: Kind) -> Result<(), String> {
+        let of = (ClientNumber(entry.number), kind);
+        if self.client_sessions.askers.may(now, of, ROTATE_EVERY) {
+            return Ok(());
+        }
+        Err(format!("keys were changed less than {} s ago", ROTATE_EVERY.as_secs_f64()))
     }
 
     fn resume(&mut self, now: Instant, number: ClientNumber) -> Result<(), String> {

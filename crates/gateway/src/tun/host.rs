@@ -24,7 +24,7 @@ pub(crate) mod sysctl;
 use crate::access::{Prefix, PrefixError};
 use crate::config::client::TunConfig;
 pub(crate) use lan::LanHosts;
-pub(crate) use plan::OnLink;
+pub(crate) use plan::{OnLink, PRIORITY_LEAST};
 pub(crate) use reconcile::on_link;
 pub(crate) use resolver::read as read_resolvers;
 use state::State;

@@ -307,6 +307,9 @@ fn keys_before_end_sooner_and_never_later() {
     assert_eq!(until(), Some(first));
     place.control(&new, &rotate(500)).unwrap();
     assert!(until().unwrap() <= first - 490);
+    // Each change is a file that is written.
+    refused(place.control(&new, &rotate(0)), "less than 10 s ago");
+    thread::sleep(Duration::from_secs(10));
     place.control(&new, &rotate(0)).unwrap();
     assert_eq!(until(), None);
     assert!(matches!(place.control(&own, &Ask::Resume), Err(ExchangeError::Silent(_))));

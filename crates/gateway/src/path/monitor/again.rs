@@ -44,7 +44,7 @@ impl Monitor {
             self.answers = 0;
             self.trial_end = None;
             self.reason = Reason::Silent(self.answered);
-        } else if self.answers >= needed {
+        } else if self.answers >= needed && self.session {
             let trial = self.damping.trial(self.now);
             let until = *self.trial_end.get_or_insert(self.now + trial);
             if self.demand.alone || self.now >= until {

@@ -447,6 +447,25 @@ fn links_come_and_go() {
     assert!(!world.monitor.is_up());
 }
 
+/// Nothing can be sent by a tunnel without keys, whatever it answered while it had some.
+#[test]
+fn a_path_that_has_lost_its_keys_does_not_rise() {
+    let mut world = settled(21);
+    world.monitor.handle_session(world.now, false);
+    world.run(ms(100));
+    world.monitor.handle_session(world.now, true);
+    world.run(ms(40));
+    assert!(!world.monitor.is_up(), "one answer is not enough");
+    world.monitor.handle_session(world.now, false);
+    world.monitor.handle_demand(world.now, Demand { open: false, standby: false, alone: true });
+    assert!(!world.monitor.is_up());
+    world.run(ms(5_000));
+    assert!(!world.monitor.is_up());
+    world.monitor.handle_session(world.now, true);
+    world.run(ms(1_000));
+    assert!(world.monitor.is_up());
+}
+
 #[derive(Clone, Debug)]
 enum Op {
     Wait(u64),

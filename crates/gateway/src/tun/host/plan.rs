@@ -114,7 +114,7 @@ pub(super) struct Resolvers {
 }
 
 /// Rules have priorities from here (`super::lan`), before those that `ip rule add` chooses.
-pub(super) const PRIORITY_LEAST: u32 = 29_600;
+pub(crate) const PRIORITY_LEAST: u32 = 29_600;
 /// To here.
 pub(super) const PRIORITY_LAST: u32 = 29_999;
 /// Here those of marks and servers come first, then that of link-local addresses, and those of

@@ -4,11 +4,12 @@
 
 use super::plan::{Change, Resolvers};
 use super::{HostConfig, HostError};
+use crate::whole_file::{self, Access};
 use std::fmt::Write as _;
-use std::fs::{self, OpenOptions, Permissions};
-use std::io::{self, ErrorKind, Write as _};
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::net::IpAddr;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use tabane_config::bounded;
 
@@ -127,42 +128,20 @@ fn is_fixed(error: &io::Error) -> bool {
     matches!(error.kind(), CrossesDevices | PermissionDenied | ReadOnlyFilesystem | ResourceBusy)
 }
 
-/// The new content or the old, never half of it, for the same users as before.
+/// As a whole, unless something else than a plain file, or a second name of it, would be lost.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let old = match fs::symlink_metadata(path) {
-        Ok(old) if !old.is_file() || old.nlink() > 1 => return fs::write(path, text),
-        Ok(old) => Some(old),
-        Err(error) if error.kind() == ErrorKind::NotFound => None,
-        Err(error) => return Err(error),
-    };
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".tabane");
-    let new = path.with_file_name(name);
-    // Of one that was killed in the middle of this.
-    let _ = fs::remove_file(&new);
-    let mut file = OpenOptions::new().write(true).create_new(true).open(&new)?;
-    let mut fill = || {
-        file.write_all(text.as_bytes())?;
-        match &old {
-            Some(old) => {
-                fchown(&file, Some(old.uid()), Some(old.gid()))?;
-                file.set_permissions(old.permissions())?;
-            }
-            None => file.set_permissions(Permissions::from_mode(0o644))?,
-        }
-        file.sync_all()?;
-        fs::rename(&new, path)
-    };
-    let done = fill();
-    if done.is_err() {
-        let _ = fs::remove_file(&new);
+    match fs::symlink_metadata(path) {
+        Ok(old) if !old.is_file() || old.nlink() > 1 => fs::write(path, text),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => whole_file::replace(path, text.as_bytes(), Access::Public),
     }
-    done
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_list_is_replaced_as_a_whole_and_stays_whose_it_is() {

@@ -4,10 +4,11 @@
 
 use super::HostError;
 use super::plan::{Change, Resolvers};
+use crate::whole_file::{self, Access};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use tabane_config::bounded;
@@ -113,7 +114,8 @@ impl State {
         }
         content.version = VERSION;
         let text = serde_json::to_string_pretty(&content).map_err(io::Error::other);
-        let written = text.and_then(|text| replace(&self.path, &text));
+        let written =
+            text.and_then(|text| whole_file::replace(&self.path, text.as_bytes(), Access::Usual));
         written.map_err(|source| HostError::State { path: self.path.clone(), source })?;
         self.content = content;
         Ok(())
@@ -161,17 +163,6 @@ fn beside(path: &Path, end: &str) -> PathBuf {
     name.push(".");
     name.push(end);
     path.with_file_name(name)
-}
-
-/// The new content or the old, never half of it.
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let new = beside(path, "new");
-    let mut file = File::create(&new)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&new, path)?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 #[cfg(test)]
