@@ -12,7 +12,7 @@ use crate::link::{ConditionsConfig, Series};
 use crate::observe::{FlowIdx, HostIdx, Layout, Observer, Wants};
 use crate::plan::Plan;
 use crate::result::{LatencyResult, RunResult};
-use crate::seed::Seed;
+use crate::seed::{Seed, exp};
 use crate::world::{self, RunError};
 use crate::{app::Latencies, scenario::Scenario};
 use serde::Serialize;
@@ -76,7 +76,7 @@ pub fn with_unseen(
         let Some(unseen) = unseen.get(&n).filter(|_| seed > 1) else { continue };
         let Some(ConditionsConfig::Series(series)) = &link.config.conditions else { continue };
         let mut rng = Seed(seed).stream(&format!("unseen/{}", link.name()));
-        let factors: Vec<f64> = unseen.iter().map(|one| (rng.normal() * one.sd).exp()).collect();
+        let factors: Vec<f64> = unseen.iter().map(|one| exp(rng.normal() * one.sd)).collect();
         let series = varied(series, unseen, &factors);
         link.config.conditions = Some(ConditionsConfig::Series(Arc::new(series)));
     }
@@ -131,10 +131,11 @@ fn figures(scenario: &Scenario, result: &RunResult, watch: &Watch) -> Figures {
     let mut latencies = Latencies::default();
     let mut flows = result.flows.iter();
     for spec in &scenario.flow {
-        for flow in flows.by_ref().take(spec.count as usize) {
+        for (n, flow) in flows.by_ref().take(spec.count as usize).enumerate() {
             if spec.bulk.is_some() {
                 let until = spec.stop.map_or(result.ended_s, |stop| stop.0.as_secs_f64());
-                let there = until.min(result.ended_s) - spec.start.0.as_secs_f64();
+                let start = spec.start.0 + spec.stagger.0 * n as u64;
+                let there = until.min(result.ended_s) - start.as_secs_f64();
                 bits += flow.bytes as f64 * 8.0;
                 seconds += flow.completed_s.unwrap_or(there).max(1e-3);
                 stall = stall.max(flow.detail.stall);

@@ -238,9 +238,13 @@ impl App {
         matches!(self.kind, Kind::Request(_) | Kind::Paced(_)).then_some(&self.latencies)
     }
 
-    /// The longest time between two deliveries to the sink, the one that lasts at `now` included.
-    pub fn stall(&self, now: Instant) -> Duration {
+    /// The longest time between two deliveries to the sink, the one that lasts at `now` included;
+    /// all the time since `start` if there has been none.
+    pub fn stall(&self, now: Instant, start: Instant) -> Duration {
         let end = self.completed.unwrap_or(now);
+        if self.delivery == Instant::FAR_FUTURE {
+            return end - start;
+        }
         self.stall.max(end - self.delivery)
     }
 

@@ -137,7 +137,7 @@ impl World<'_> {
             closed: flow.closed,
             detail: FlowDetail {
                 latencies: flow.app.latencies().map_or_else(Vec::new, |l| l.nanos.clone()),
-                stall: flow.app.stall(self.now),
+                stall: flow.app.stall(self.now, flow.start),
             },
         };
         result.subflows = self.subflows(&info, connecting, seconds);

@@ -3,6 +3,7 @@
 use tabane_sim::observe::Silent;
 use tabane_sim::run;
 use tabane_sim::scenario::Scenario;
+use tabane_sim::what_if;
 
 /// Rate and delay of the fast link and of the slow one, and the slow one's queue.
 const PAIRS: [(&str, &str, &str, &str, &str); 5] = [
@@ -46,4 +47,24 @@ fn a_slow_link_does_not_hold_up_what_a_fast_one_carries() {
             }
         }
     }
+}
+
+/// A link that dies before the first byte has stalled all the time, and not never.
+#[test]
+fn a_flow_that_gets_nothing_has_stalled_since_its_start() {
+    let links = "[link.a]\nrate = \"20Mbps\"\ndelay = \"10ms\"\n\
+                 [[at]]\ntime = \"15ms\"\ndown = \"a\"\nsilent = true\n";
+    let (goodput, stall) = bulk(links, "download");
+    assert_eq!((goodput, stall), (0.0, 40.0));
+}
+
+/// Those of a flow begin one after the other, and each is there from its own start.
+#[test]
+fn whatif_counts_the_time_that_each_connection_is_there() {
+    let text = "duration = \"20s\"\n[link.a]\nrate = \"20Mbps\"\ndelay = \"10ms\"\n\
+                [[flow]]\nbulk = \"unlimited\"\nstart = \"5s\"\ncount = 2\nstagger = \"10s\"\n";
+    let plan = Scenario::parse("staggered.toml", text).unwrap().compile().unwrap();
+    let goodput = what_if::measure(&plan).unwrap().goodput_bps.unwrap();
+    // 15 s of the link in the 20 s that the two are there together.
+    assert!((13e6..15e6).contains(&goodput), "{goodput}");
 }

@@ -1,7 +1,7 @@
 //! Measured series of others, read as conditions: CSV with columns of many names, in any order and
 //! unit, and mahimahi's opportunities.
 
-use super::series::{Column, Series, SeriesError, lines};
+use super::series::{Column, MAX_ROWS, Series, SeriesError, lines};
 use super::{Condition, RateIs, SHORTEST};
 use tabane_engine::Duration;
 
@@ -54,6 +54,8 @@ const NAMES: &[(&str, Theirs)] = &[
     ("rtts", Theirs::Rtt(1e9)),
     ("rttus", Theirs::Rtt(1e3)),
     ("delayms", Theirs::Ours(Column::Delay(1e6))),
+    ("delayus", Theirs::Ours(Column::Delay(1e3))),
+    ("delays", Theirs::Ours(Column::Delay(1e9))),
     ("owdms", Theirs::Ours(Column::Delay(1e6))),
     ("latencyms", Theirs::Rtt(1e6)),
     ("pingms", Theirs::Rtt(1e6)),
@@ -91,6 +93,9 @@ pub fn read(text: &str, reading: &Reading) -> Result<Read, SeriesError> {
     let mut rows: Vec<(f64, Condition)> = Vec::new();
     for (line, text) in lines(text).skip(1) {
         let (time, condition) = row(line, text, &columns, rows.last().map(|row| row.1))?;
+        if !time.is_finite() {
+            return Err(SeriesError::new(line, "its time is no number"));
+        }
         if rows.last().is_some_and(|last| time < last.0 + SHORTEST.0 as f64) {
             let message = "not later than the row above by 0.1 ms; sort rows by time";
             return Err(SeriesError::new(line, message));
@@ -207,6 +212,10 @@ fn opportunities(text: &str, reading: &Reading) -> Result<Read, SeriesError> {
         (last, end) = (ms, line);
         // The last millisecond of a period is the first of the next.
         let slot = (ms.saturating_sub(1) * 1_000_000 / step) as usize;
+        if slot >= MAX_ROWS {
+            let message = format!("more than {MAX_ROWS} rows: use a larger --step");
+            return Err(SeriesError::new(line, message));
+        }
         counts.resize(counts.len().max(slot + 1), 0);
         counts[slot] += 1;
     }

@@ -8,7 +8,7 @@ use tabane_engine::Duration;
 use thiserror::Error;
 
 /// Rows, largest supported number.
-const MAX_ROWS: usize = 10_000_000;
+pub(super) const MAX_ROWS: usize = 10_000_000;
 
 /// Conditions over time.
 #[derive(Clone, PartialEq, Debug)]

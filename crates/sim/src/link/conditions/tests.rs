@@ -368,6 +368,10 @@ fn what_cannot_be_converted_is_said_with_line_and_remedy() {
     assert!(wrong("time,mbps,kbps\n").contains("two columns say the rate"));
     assert!(wrong("time,mbps\n0,x\n").starts_with("line 2: 'x' is not a number"));
     assert!(wrong("time,mbps\n1,5\n0,5\n").starts_with("line 3: not later than"));
+    assert!(wrong("time,mbps\n0,5\nnan,7\n1,9\n").starts_with("line 3: its time is no number"));
+    assert!(
+        wrong("1\n4294967295\n").contains("line 2: more than 10000000 rows: use a larger --step")
+    );
     assert!(wrong("3\n2\n").starts_with("line 2: earlier than the line above"));
     let columns = vec![("t".into(), "time_s".into())];
     let named = Reading { columns, ..reading() };
