@@ -31,11 +31,7 @@ pub(crate) fn replace(path: &Path, content: &[u8], access: Access) -> io::Result
 /// Those of the file system; [`io::ErrorKind::AlreadyExists`].
 pub(crate) fn create(path: &Path, content: &[u8], access: Access) -> io::Result<()> {
     // A rename would replace what is there.
-    write(path, content, (access, None), |fresh| {
-        let done = fs::hard_link(fresh, path);
-        let _ = fs::remove_file(fresh);
-        done
-    })
+    write(path, content, (access, None), |fresh| fs::hard_link(fresh, path))
 }
 
 fn write(
@@ -55,11 +51,9 @@ fn write(
         .and_then(|()| file.write_all(content))
         .and_then(|()| file.sync_all())
         .and_then(|()| put(&fresh));
-    if done.is_err() {
-        // It may be gone already; the file's own error is the one to tell.
-        let _ = fs::remove_file(&fresh);
-        return done;
-    }
+    // A rename has taken it away already.
+    let _ = fs::remove_file(&fresh);
+    done?;
     // The name is in the folder, which some file systems cannot sync: the file is there all the
     // same.
     let _ = File::open(folder).and_then(|folder| folder.sync_all());

@@ -38,20 +38,27 @@ const MAIN: u32 = 254;
 
 /// All but default routes; none where the kernel does not tell.
 pub(super) fn main_table() -> Vec<MainRoute> {
-    let mut all = Vec::new();
-    let Ok(mut netlink) = Netlink::open() else { return all };
     let devices = devices();
-    for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+    let all = of_both_families(|family| {
         let mut message = RouteMessage::default();
         message.header.address_family = family;
-        let answers = netlink.request(RouteNetlinkMessage::GetRoute(message), NLM_F_DUMP);
-        for answer in answers.unwrap_or_default() {
-            if let RouteNetlinkMessage::NewRoute(route) = answer {
-                all.extend(read(&route, &devices));
-            }
-        }
-    }
-    all
+        RouteNetlinkMessage::GetRoute(message)
+    });
+    let routes = all.iter().filter_map(|answer| match answer {
+        RouteNetlinkMessage::NewRoute(route) => Some(route),
+        _ => None,
+    });
+    routes.filter_map(|route| read(route, &devices)).collect()
+}
+
+/// What the kernel lists for IPv4, then for IPv6; nothing where it does not tell.
+pub(super) fn of_both_families(
+    ask: impl Fn(AddressFamily) -> RouteNetlinkMessage,
+) -> Vec<RouteNetlinkMessage> {
+    let Ok(mut netlink) = Netlink::open() else { return Vec::new() };
+    let families = [AddressFamily::Inet, AddressFamily::Inet6];
+    let lists = families.map(|family| netlink.request(ask(family), NLM_F_DUMP));
+    lists.into_iter().flat_map(Result::unwrap_or_default).collect()
 }
 
 fn read(route: &RouteMessage, devices: &[(u32, String)]) -> Option<MainRoute> {

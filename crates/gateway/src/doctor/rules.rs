@@ -1,31 +1,27 @@
 //! Rules of the routing policy (`ip-rule(8)`) that others have put before the client's: what they
 //! match never comes to the client's.
 
+use super::routes::of_both_families;
 use crate::tun::host::PRIORITY_LEAST;
-use rtnetlink::packet_core::NLM_F_DUMP;
+use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::rule::{RuleAttribute, RuleMessage};
-use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use std::collections::BTreeSet;
-use tabane_net::netlink::Netlink;
 
 /// `RT_TABLE_LOCAL`
 const LOCAL: u32 = 255;
 
 /// The priorities of such rules, of both families; none where the kernel does not tell.
 pub(super) fn before_ours() -> BTreeSet<u32> {
-    let mut all = BTreeSet::new();
-    let Ok(mut netlink) = Netlink::open() else { return all };
-    for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+    let all = of_both_families(|family| {
         let mut message = RuleMessage::default();
         message.header.family = family;
-        let answers = netlink.request(RouteNetlinkMessage::GetRule(message), NLM_F_DUMP);
-        for answer in answers.unwrap_or_default() {
-            if let RouteNetlinkMessage::NewRule(rule) = answer {
-                all.extend(priority_before_ours(&rule));
-            }
-        }
-    }
-    all
+        RouteNetlinkMessage::GetRule(message)
+    });
+    let rules = all.iter().filter_map(|answer| match answer {
+        RouteNetlinkMessage::NewRule(rule) => Some(rule),
+        _ => None,
+    });
+    rules.filter_map(priority_before_ours).collect()
 }
 
 /// The priority of a rule before ours, unless it is one that every host has.

@@ -68,6 +68,9 @@ pub(super) fn findings(status: &Status, host: &Host) -> Vec<Finding> {
 }
 
 fn rules(tun: &TunStatus, host: &Host) -> Option<Finding> {
+    if host.rules.is_empty() {
+        return None;
+    }
     let numbers: Vec<String> = host.rules.iter().take(NAMED).map(ToString::to_string).collect();
     let more = if host.rules.len() > NAMED { " ..." } else { "" };
     let also = if tun.kill_switch { ", in spite of the kill switch" } else { "" };
@@ -76,9 +79,8 @@ fn rules(tun: &TunStatus, host: &Host) -> Option<Finding> {
          {also}: priorities {}{more}",
         numbers.join(", ")
     );
-    let remedy = "`ip rule` and `ip -6 rule` show them; other VPNs and VRFs have such";
-    let finding = Finding::new("tun", "rules", Note, text).remedy(remedy);
-    (!host.rules.is_empty()).then_some(finding)
+    let remedy = "`ip rule` and `ip -6 rule` show them; other VPNs have such";
+    Some(Finding::new("tun", "rules", Note, text).remedy(remedy))
 }
 
 fn device(tun: &TunStatus) -> Finding {
