@@ -2,7 +2,7 @@
 //! checked and carried out, and the persist timer when the peer's window is shut.
 
 use super::Connection;
-use super::sender::{Nagle, Sender};
+use super::sender::{Nagle, Probing, Sender};
 use super::session::Again;
 use super::subflow::Subflow;
 use crate::record::{ReinjectReason, What};
@@ -71,6 +71,9 @@ impl Connection {
             return self.replicate(replicas) || self.finish();
         }
         if self.send.unsent() == 0 {
+            if self.send.probing() == Probing::Shut {
+                self.stop_probing();
+            }
             return self.finish() || self.resend_blocked(false) || self.reinject_tail();
         }
         if self.reinject_joined() || self.reinject_overdue() {
@@ -84,7 +87,10 @@ impl Connection {
             Some(range) => self.schedule(range) || self.probe_if_idle(),
             None => {
                 let window_full = self.send.is_window_full(mss);
-                window_full && (self.resend_blocked(true) || self.reinject_tail()) || self.hold()
+                window_full && (self.resend_blocked(true) || self.reinject_tail()) || {
+                    self.probe_shut();
+                    self.hold()
+                }
             }
         }
     }
@@ -106,6 +112,7 @@ impl Connection {
 
     /// Nothing could be bound: what was blocked is probed for, what is urgent goes alone.
     fn probe_if_idle(&mut self) -> bool {
+        self.probe_shut();
         self.is_idle() && self.hold()
     }
 
@@ -255,7 +262,7 @@ impl Connection {
 
     /// Pushes what one mapping covers, `bytes` from `range` on, down to the subflow at `at`.
     fn bind_mapped(&mut self, at: usize, range: &DataRange, bytes: u64) {
-        if self.send.is_blocked() {
+        if self.send.probing() == Probing::All {
             self.stop_probing();
         }
         let (id, full) = (self.subflows[at].id, range.len);
@@ -302,7 +309,7 @@ impl Connection {
     pub(super) fn bind(&mut self, range: DataRange, chosen: SubflowSet) {
         let DataRange { dsn, len, again, .. } = range;
         let mut data = self.send.slice(dsn, len);
-        if self.send.is_blocked() {
+        if self.send.probing() == Probing::All {
             self.stop_probing();
         }
         let (mut first, mut left, mut queued) = (None, chosen.len(), false);
@@ -381,13 +388,17 @@ impl Connection {
             self.scheduling.rotate(at, n);
             return true;
         }
-        if self.send.unsent() > 0 { self.hold() } else { false }
+        self.probe_shut();
+        self.hold()
     }
 
-    /// Data is there and cannot leave. With nothing outstanding, nothing will come that changes
-    /// this: probe the window, and let what is short leave after a while.
+    /// Data is there, new or to be repeated, and cannot leave. With nothing under way, nothing will
+    /// come that changes this: probe the window, and let what is short leave after a while.
     fn hold(&mut self) -> bool {
-        if self.send.unsent() == 0 || self.send.outstanding() {
+        if self.send.unsent() == 0 && !self.repeats() {
+            return false;
+        }
+        if self.send.outstanding() && self.subflows.iter().any(|s| !s.tcb.is_idle()) {
             return false;
         }
         // Asked again each time: a subflow that has joined since probes too, and the one that did
@@ -400,16 +411,37 @@ impl Connection {
         false
     }
 
-    /// Subflows probe the peer's window from now on.
+    /// Whether data waits to be sent again.
+    fn repeats(&self) -> bool {
+        self.protocol.session().is_some_and(|s| s.carried.repeats())
+    }
+
+    /// Each subflow has a window of its own from the last segment that came on it. If that is shut
+    /// and data waits the subflow probes, though others carry data: nothing else would open it,
+    /// and it would be missing when they fail.
+    fn probe_shut(&mut self) {
+        if self.send.probing() == Probing::All {
+            return;
+        }
+        let mut shut = false;
+        for (subflow, view) in self.subflows.iter_mut().zip(&self.views) {
+            let is_shut = view.usable && view.sendable == 0 && subflow.tcb.is_shut();
+            shut |= is_shut;
+            subflow.tcb.set_blocked(self.now, is_shut);
+        }
+        self.send.set_probing(if shut { Probing::Shut } else { Probing::No });
+    }
+
+    /// All subflows probe the peer's window from now on.
     fn probe(&mut self) {
-        self.send.set_blocked(true);
+        self.send.set_probing(Probing::All);
         for subflow in self.subflows.iter_mut().filter(|s| s.usable()) {
             subflow.tcb.set_blocked(self.now, true);
         }
     }
 
     fn stop_probing(&mut self) {
-        self.send.set_blocked(false);
+        self.send.set_probing(Probing::No);
         for subflow in &mut self.subflows {
             subflow.tcb.set_blocked(self.now, false);
         }

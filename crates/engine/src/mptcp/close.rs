@@ -77,6 +77,13 @@ impl Connection {
         }
     }
 
+    /// A reset that the subflow does not take: with our key in MP_FASTCLOSE it ends all the same.
+    pub(super) fn take_ending_reset(&mut self, segment: &Segment) {
+        if self.reset_cause(segment) == CloseReason::FastClose {
+            self.end_by_peer(CloseReason::FastClose);
+        }
+    }
+
     fn reset_cause(&self, segment: &Segment) -> CloseReason {
         let own = |key| self.protocol.own_key().is_some_and(|own| own.is(key));
         for option in segment.options.mptcp() {
@@ -119,6 +126,9 @@ impl Connection {
             self.reinject(at, ReinjectReason::SubflowClosed);
         }
         let now = self.now;
+        if self.is_mptcp() {
+            self.subflows[at].tcb.limit_fin_wait();
+        }
         self.subflows[at].tcb.close(now);
         self.pending.insert(id);
         self.outdated.insert(id);

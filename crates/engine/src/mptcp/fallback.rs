@@ -12,11 +12,21 @@ use crate::tcp::Accepted;
 use tabane_wire::{MptcpOption, Segment};
 
 impl Connection {
-    /// Whether falling back is possible at all: one subflow, the first, and no other has ever
-    /// carried data, so that subflow and data positions have kept step.
+    /// Whether falling back is possible at all: one subflow, the first, and no other was ever
+    /// established, so that subflow and data positions have kept step. An attempt that failed
+    /// changes nothing: often it failed for what makes us fall back.
     pub(super) fn may_fall_back(&self) -> bool {
-        let in_step = self.protocol.session().is_some_and(|s| s.in_step);
-        self.only_first() && self.closed_subflows.is_empty() && in_step
+        let in_step = self.protocol.session().is_some_and(|s| s.in_step && s.first_alone);
+        self.only_first() && in_step
+    }
+
+    /// Something on the way takes options away, or changes data: as plain TCP from here on, if
+    /// that is possible, else without this subflow.
+    pub(super) fn fall_back_or_reset(&mut self, at: usize, reason: FallbackReason) {
+        if self.may_fall_back() {
+            return self.fall_back_live(at, reason);
+        }
+        self.reset_at(at, reset_reason::MIDDLEBOX, CloseReason::Mptcp(6));
     }
 
     /// Falls back before anything was mapped.
@@ -83,7 +93,10 @@ impl Connection {
                 && let Some(ssn) = unwrapped(map.ssn, self.subflows[at].tcb.rcv_nxt())
                 && let Some(dsn) = notice.peer_position(map.dsn, next)
             {
-                self.set_offset_in(at, dsn, ssn);
+                let begins = accepted.payload.as_ref().map_or(ssn, |(begins, _)| *begins);
+                if Offset::between(dsn, ssn).dsn(begins) <= next {
+                    self.subflows[at].offset_in = Offset::between(dsn, ssn);
+                }
             }
             self.subflows[at].tcb.set_option_reserve(self.protocol.data_options());
             if let Some(to) = acked {
@@ -93,7 +106,7 @@ impl Connection {
         self.take_first_plain(at, segment, accepted);
     }
 
-    /// The payload of the segment with which the connection has fallen back.
+    /// The payload and the end in the segment with which the connection has fallen back.
     pub(super) fn take_first_plain(
         &mut self,
         at: usize,
@@ -104,6 +117,9 @@ impl Connection {
             self.on_data_arrival(at, segment);
             let dsn = self.subflows[at].offset_in.dsn(ssn);
             self.deliver(at, dsn, payload, usize::MAX);
+        }
+        if accepted.fin && self.receive.end_here() {
+            self.on_peer_finished();
         }
     }
 
@@ -124,26 +140,43 @@ impl Connection {
     /// MP_FAIL from the peer: our data does not reach it as we sent it. `expected`: RCV.NXT before
     /// the segment that says so, which may bring data too.
     pub(super) fn on_mp_fail(&mut self, at: usize, expected: Ssn) {
-        if self.only_first() && self.may_fall_back() {
-            // What the stream waits for is what comes next, or what waits for its mapping.
-            let waiting = self.subflows[at].inbox.as_ref().and_then(|inbox| inbox.first());
-            let ssn = waiting.map_or(expected, |first| first.min(expected));
-            let next = self.receive.next();
-            let fail = self.protocol.session().map(|s| s.agreed.remote_number(next));
-            self.set_offset_in(at, next, ssn);
-            self.fall_back_and_notify(at, FallbackReason::Checksum, fail);
+        if !self.only_first() {
+            // With several subflows it comes beside a reset, or means nothing.
+            return;
         }
+        if !self.may_fall_back() {
+            return self.reset_at(at, reset_reason::MIDDLEBOX, CloseReason::Mptcp(6));
+        }
+        let ssn = self.waits_for(at, expected);
+        let next = self.receive.next();
+        let fail = self.protocol.session().map(|s| s.agreed.remote_number(next));
+        self.set_offset_in(at, next, ssn);
+        self.fall_back_and_notify(at, FallbackReason::Checksum, fail);
     }
 
-    /// The peer's infinite mapping: from its position on the stream is plain.
-    pub(super) fn on_infinite_mapping(&mut self, at: usize, map: &tabane_wire::Mapping) {
+    /// What the stream waits for on the subflow: what comes next, or what waits for its mapping.
+    fn waits_for(&self, at: usize, expected: Ssn) -> Ssn {
+        let waiting = self.subflows[at].inbox.as_ref().and_then(|inbox| inbox.first());
+        waiting.map_or(expected, |first| first.min(expected))
+    }
+
+    /// The peer's infinite mapping: from its position on the stream is plain. `expected` as in
+    /// `on_mp_fail`.
+    pub(super) fn on_infinite_mapping(
+        &mut self,
+        at: usize,
+        map: &tabane_wire::Mapping,
+        expected: Ssn,
+    ) {
         let ssn = unwrapped(map.ssn, self.subflows[at].tcb.rcv_nxt());
         let next = self.receive.next();
         let dsn = self.protocol.session().and_then(|s| s.agreed.peer_position(map.dsn, next));
         let (Some(ssn), Some(dsn)) = (ssn, dsn) else {
             return self.reset_at(at, reset_reason::MPTCP, CloseReason::Mptcp(1));
         };
-        if !self.only_first() {
+        // What comes next must be what the stream waits for: no mapping will fill a gap.
+        let gap = Offset::between(dsn, ssn).dsn(self.waits_for(at, expected)) > next;
+        if gap || !self.may_fall_back() {
             return self.reset_at(at, reset_reason::MPTCP, CloseReason::Mptcp(1));
         }
         self.set_offset_in(at, dsn, ssn);

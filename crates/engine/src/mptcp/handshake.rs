@@ -368,6 +368,7 @@ impl Connection {
         if let Some(session) = self.protocol.session_mut() {
             self.events.push_back(Event::SubflowEstablished(id));
             session.joined.insert(id);
+            session.first_alone &= self.subflows[at].join == Join::First;
             session.paths.succeeded(self.subflows[at].between());
             session.timers.stop(Timer::Bare);
         }

@@ -174,9 +174,7 @@ impl Inbox {
 
     fn place(&mut self, mut ssn: Ssn, mut payload: Bytes, limit: u64, out: &mut Vec<Delivery>) {
         while !payload.is_empty() {
-            let covering =
-                self.mappings.iter_mut().find(|e| e.mapping.ssn <= ssn && ssn < e.mapping.end());
-            let Some(entry) = covering else {
+            let Some(entry) = self.covering(ssn) else {
                 let next = self.mappings.iter().map(|e| e.mapping.ssn).filter(|s| *s > ssn).min();
                 let gap = next.map_or(u64::MAX, |s| s - ssn).min(payload.len() as u64);
                 self.hold(ssn, payload.split_to(gap as usize), limit, out);
@@ -184,9 +182,27 @@ impl Inbox {
                 continue;
             };
             let len = (entry.mapping.end() - ssn).min(payload.len() as u64);
-            entry.take(ssn, payload.split_to(len as usize), out);
+            let waits = entry.waits_after(len);
+            if waits && self.held() + len > 2 * limit {
+                out.push(Delivery::Overflow);
+                return;
+            }
+            let part = payload.split_to(len as usize);
+            if let Some(entry) = self.covering(ssn) {
+                entry.take(ssn, part, out);
+            }
             ssn += len;
         }
+    }
+
+    fn covering(&mut self, ssn: Ssn) -> Option<&mut Entry> {
+        self.mappings.iter_mut().find(|e| e.mapping.ssn <= ssn && ssn < e.mapping.end())
+    }
+
+    /// Bytes that wait for the rest of their mapping. One that sends what we can take has no more
+    /// of them under way than fit the window, and again as many that it sends once more.
+    fn held(&self) -> u64 {
+        self.mappings.iter().filter(|e| !e.held.is_empty()).map(|e| e.held_len).sum()
     }
 
     fn hold(&mut self, ssn: Ssn, payload: Bytes, limit: u64, out: &mut Vec<Delivery>) {
@@ -223,6 +239,12 @@ impl Inbox {
 }
 
 impl Entry {
+    /// Whether `len` bytes more will be kept until the rest of the mapping is there.
+    fn waits_after(&self, len: u64) -> bool {
+        let complete = self.held_len + len >= self.mapping.len;
+        self.mapping.checksum.is_some() && !self.done && !complete
+    }
+
     fn take(&mut self, ssn: Ssn, payload: Bytes, out: &mut Vec<Delivery>) {
         let Some(sum) = self.mapping.checksum else {
             out.push(Delivery::Data(self.mapping.data_position(ssn), payload));
@@ -307,6 +329,22 @@ mod tests {
         let value = dss_checksum(Checksum::of(data), 900 + dsn, ssn as u32, length);
         let sum = Sum { value, dsn: 900 + dsn, ssn: ssn as u32, length };
         Mapping { checksum: Some(sum), ..mapping(ssn, len, dsn) }
+    }
+
+    /// Mappings of which the end never comes hold no more than the limits say.
+    #[test]
+    fn what_waits_for_its_checksum_is_limited() {
+        let (mut inbox, mut overflows) = (Inbox::default(), 0);
+        for n in 0..100 {
+            let (at, data) = (1 + n * 1000, pattern(0, 1000));
+            assert!(inbox.add_mapping(with_sum(at, 1000, at, &data), |_, _| false));
+            let out = deliver(&mut inbox, at, data.slice(..999));
+            overflows += u32::from(out == [Delivery::Overflow]);
+        }
+        assert_eq!((inbox.held(), overflows), (20 * 999, 80), "twice 10 000 bytes");
+        // What completes one still may.
+        let last = pattern(999, 1);
+        assert_eq!(deliver(&mut inbox, 1000, last).len(), 2);
     }
 
     fn deliver(inbox: &mut Inbox, ssn: u64, payload: Bytes) -> Vec<Delivery> {

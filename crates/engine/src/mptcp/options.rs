@@ -20,7 +20,7 @@ impl Connection {
             Protocol::Tcp => return,
             Protocol::Mptcp(_) => match out.kind {
                 Kind::Data => self.add_data_options(at, out),
-                Kind::Ack | Kind::Fin => self.add_ack_options(at, out),
+                Kind::Ack | Kind::Probe | Kind::Fin => self.add_ack_options(at, out),
                 Kind::Syn | Kind::SynAck => self.add_join_options(at, out),
                 Kind::Reset => self.add_reset_options(at, out),
             },
@@ -104,8 +104,14 @@ impl Connection {
             }
             return;
         }
-        session.acked = ack;
         let agreed = &session.agreed;
+        if out.kind == Kind::Probe {
+            // What else is to be said has its own acknowledgement.
+            let data_ack = Some(agreed.ack_number(ack));
+            out.segment.options.dss = Some(Dss { data_ack, ..Dss::default() });
+            return;
+        }
+        session.acked = ack;
         let mut dss = Dss { data_ack: Some(agreed.ack_number(ack)), ..Dss::default() };
         if session.fin_due {
             session.fin_due = false;
@@ -184,7 +190,7 @@ impl Connection {
             self.subflows[at].tcb.request_ack();
             self.pending.insert(self.subflows[at].id);
         }
-        if out.kind == Kind::Ack {
+        if matches!(out.kind, Kind::Ack | Kind::Probe) {
             return;
         }
         let Some(mapping) = out.dsn.and_then(|dsn| notice.take_infinite(dsn, out.ssn)) else {

@@ -161,7 +161,7 @@ impl PathManager {
     }
 
     /// An ADD_ADDR of the peer, with its HMAC; at most `limit` addresses are kept. What failed to
-    /// the address may be tried again.
+    /// the address may be tried again when it is new: a repeat, whose echo was lost, says nothing.
     ///
     /// # Errors
     /// Why it is ignored.
@@ -190,7 +190,9 @@ impl PathManager {
                 Learned::New(address)
             }
         };
-        self.attempts.retain(|a| a.between.remote != address);
+        if learned != Learned::Again {
+            self.attempts.retain(|a| a.between.remote != address);
+        }
         Ok(learned)
     }
 

@@ -54,8 +54,15 @@ impl Connection {
         if self.log.is_on() {
             self.note_arrival(at, path, segment, &accepted);
         }
-        if accepted.dropped.is_none() {
-            self.on_alive(at);
+        match accepted.dropped {
+            None => {
+                self.on_alive(at);
+                self.hasten_fin();
+            }
+            // Segments before it were lost, or its number is not exact for another reason: nobody
+            // but the peer knows our key (RFC 8684 section 3.5).
+            Some(_) if segment.flags.contains(Flags::RST) => self.take_ending_reset(segment),
+            Some(_) => {}
         }
         if accepted.established {
             self.on_established(at, segment);
@@ -135,7 +142,7 @@ impl Connection {
         let mut mapping = None;
         match &segment.options.dss {
             Some(dss) => {
-                if !self.take_dss(at, dss, accepted, &mut mapping) {
+                if !self.take_dss(at, dss, accepted, &mut mapping, expected) {
                     return;
                 }
             }
@@ -187,6 +194,7 @@ impl Connection {
         dss: &Dss,
         accepted: &Accepted,
         mapping: &mut Option<Mapping>,
+        expected: Ssn,
     ) -> bool {
         let (una, next) = (self.send.una(), self.receive.next());
         let Some(session) = self.protocol.session_mut() else { return false };
@@ -211,7 +219,7 @@ impl Connection {
                 return true;
             }
             MappingRead::Infinite => {
-                self.on_infinite_mapping(at, map);
+                self.on_infinite_mapping(at, map, expected);
                 return !self.is_mptcp();
             }
             MappingRead::OtherChecksum => {
@@ -336,7 +344,7 @@ impl Connection {
     /// Data at its position.
     #[inline]
     pub(super) fn deliver(&mut self, at: usize, dsn: Dsn, data: Bytes, limit: usize) {
-        if self.is_mptcp() && self.receive.is_beyond(dsn, data.len() as u64) {
+        if self.receive.is_beyond(dsn, data.len() as u64) {
             return self.note_drop(at, DropReason::OutOfWindow);
         }
         let recording = self.log.is_on().then_some(self.now);
@@ -415,15 +423,10 @@ impl Connection {
         let payload = accepted.payload.is_some();
         // An option that left no space for the DATA_ACK shows that options do pass.
         let bare_ack = acks_data && !data_acked && !segment.options.has_mptcp();
-        if first && (bare_ack || payload && !dss_seen) && self.only_first() {
-            if !self.may_fall_back() {
-                self.reset_at(at, reset_reason::MIDDLEBOX, CloseReason::Mptcp(6));
-                return false;
-            }
-            let reason =
-                if payload { FallbackReason::OptionsStripped } else { FallbackReason::NoDataAck };
-            self.fall_back_live(at, reason);
-            return true;
+        let bare_end = accepted.fin && !segment.options.has_mptcp();
+        if first && (bare_ack || (payload || bare_end) && !dss_seen) && self.only_first() {
+            let stripped = payload || bare_end;
+            return self.without_options(at, stripped);
         }
         if segment.options.has_mptcp() {
             return true;
@@ -436,14 +439,21 @@ impl Connection {
         let covered = self.subflows[at].inbox.as_ref().is_some_and(|i| i.covers(expected));
         let bare = segment.payload.is_empty() || payload && !covered;
         self.subflows[at].bare_acks += u32::from(acks_data && bare);
-        if self.may_fall_back() {
-            if payload && !covered {
-                self.fall_back_live(at, FallbackReason::OptionsStripped);
-            } else if self.subflows[at].bare_acks >= STRIPPED_AFTER {
-                self.fall_back_live(at, FallbackReason::NoDataAck);
-            }
+        let stripped = payload && !covered;
+        if stripped || self.subflows[at].bare_acks >= STRIPPED_AFTER {
+            return self.without_options(at, stripped);
         }
         true
+    }
+
+    /// Options of the subflow do not pass any more: those of data (`stripped`), or of
+    /// acknowledgements. Whether the payload goes further.
+    fn without_options(&mut self, at: usize, stripped: bool) -> bool {
+        let id = self.subflows[at].id;
+        let reason =
+            if stripped { FallbackReason::OptionsStripped } else { FallbackReason::NoDataAck };
+        self.fall_back_or_reset(at, reason);
+        self.index(id).is_some()
     }
 
     /// A drop that the TCB knows nothing of.

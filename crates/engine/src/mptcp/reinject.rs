@@ -115,6 +115,11 @@ impl Carried {
         &mut self.reinjections
     }
 
+    /// Whether anything waits to be sent again.
+    pub(super) fn repeats(&self) -> bool {
+        !self.reinjections.is_empty()
+    }
+
     /// Data timeouts in a row.
     #[inline]
     pub(super) fn backoff(&self) -> u32 {

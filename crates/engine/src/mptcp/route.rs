@@ -140,7 +140,7 @@ impl Connection {
     fn egress_question(&self, at: usize, out: &Outgoing<'_>) -> egress::Outgoing {
         let (segment, subflow) = (&out.segment, &self.subflows[at]);
         let special = Flags::ECE | Flags::CWR | Flags::FIN | Flags::SYN | Flags::RST;
-        let pure_ack = out.kind == Kind::Ack;
+        let pure_ack = matches!(out.kind, Kind::Ack | Kind::Probe);
         let seen = self.egress.as_ref().is_none_or(|egress| egress.policy.reports_losses_by_own());
         let reports = !segment.options.sack.is_empty()
             || self.receive.announces_window()

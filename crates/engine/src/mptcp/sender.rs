@@ -35,8 +35,7 @@ pub(super) struct Sender {
     fin_sent: bool,
     /// DATA_FIN or FIN has been acknowledged.
     fin_acked: bool,
-    /// The persist timer of a subflow runs on our account.
-    blocked: bool,
+    probing: Probing,
     /// End of the last segment that was short of a full one: Nagle's algorithm waits for it.
     short: Dsn,
     /// Lone last push: subflow and length, to save asking it again.
@@ -49,6 +48,16 @@ pub(super) struct Sender {
     written: u64,
     acked: u64,
     reinjected: u64,
+}
+
+/// Which subflows ask for the peer's window (RFC 9293 section 3.8.6.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Probing {
+    No,
+    /// Those whose own window is shut, while others carry data.
+    Shut,
+    /// All that are usable: no data is under way.
+    All,
 }
 
 /// Whether short data waits for what is under way (RFC 9293 section 3.7.4).
@@ -79,7 +88,7 @@ impl Sender {
             short_write: false,
             fin_sent: false,
             fin_acked: false,
-            blocked: false,
+            probing: Probing::No,
             override_at: Instant::FAR_FUTURE,
             override_due: false,
             written: 0,
@@ -317,11 +326,10 @@ impl Sender {
         }
     }
 
-    /// When `on_timeout` wants to be called. Once it has passed it is a permission to send, and no
-    /// deadline.
+    /// When `on_timeout` wants to be called.
     #[inline]
-    pub(super) fn next_timeout(&self, now: Instant) -> Instant {
-        if self.override_at > now { self.override_at } else { Instant::FAR_FUTURE }
+    pub(super) fn next_timeout(&self) -> Instant {
+        self.override_at
     }
 
     /// What is short may leave, if it is time.
@@ -332,14 +340,14 @@ impl Sender {
         }
     }
 
-    /// Whether subflows probe the peer's window on our account.
+    /// Which subflows probe the peer's window on our account.
     #[inline]
-    pub(super) fn is_blocked(&self) -> bool {
-        self.blocked
+    pub(super) fn probing(&self) -> Probing {
+        self.probing
     }
 
-    pub(super) fn set_blocked(&mut self, blocked: bool) {
-        self.blocked = blocked;
+    pub(super) fn set_probing(&mut self, probing: Probing) {
+        self.probing = probing;
     }
 
     // What the peer says.
@@ -494,11 +502,11 @@ mod tests {
         assert_eq!(s.next_len(1000, Nagle::On), None, "800 of 1800");
         let now = Instant::ZERO;
         s.hold(now, true);
-        assert_eq!(s.next_timeout(now), now + OVERRIDE);
+        assert_eq!(s.next_timeout(), now + OVERRIDE);
         s.on_timeout(now + OVERRIDE);
         assert_eq!(s.next_len(1000, Nagle::On), Some(800));
         bind(&mut s, 800);
-        assert_eq!((s.allowed(), s.next_timeout(now)), (0, Instant::FAR_FUTURE));
+        assert_eq!((s.allowed(), s.next_timeout()), (0, Instant::FAR_FUTURE));
     }
 
     #[test]

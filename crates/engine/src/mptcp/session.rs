@@ -7,6 +7,7 @@ use super::reinject::Carried;
 use super::timers::{Timer, Timers};
 use crate::seq::{Dsn, Ssn};
 use crate::tcp::Tcb;
+use crate::time::Instant;
 use crate::view::{PathId, SubflowId, SubflowSet};
 use std::net::SocketAddr;
 use tabane_wire::{DataNumber, Dss, Mapping};
@@ -94,9 +95,13 @@ pub(super) struct Session {
     /// As client, until the peer's first DSS: the keys go before the DATA_FIN does.
     pub(super) keys_due: bool,
     pub(super) fin_backoff: u32,
+    /// When the DATA_FIN was last sent.
+    pub(super) fin_at: Instant,
     /// Only the first subflow has ever carried data, each byte once: subflow and data positions
     /// have kept step, and falling back is possible.
     pub(super) in_step: bool,
+    /// No subflow but the first was ever established.
+    pub(super) first_alone: bool,
 }
 
 impl Session {
@@ -114,7 +119,9 @@ impl Session {
             fin_due: false,
             keys_due: true,
             fin_backoff: 0,
+            fin_at: Instant::ZERO,
             in_step: true,
+            first_alone: true,
         }
     }
 

@@ -3,7 +3,7 @@
 use super::Connection;
 use super::session::{Protocol, Session};
 use super::subflow::{Join, Subflow, reset_reason};
-use crate::record::{CloseReason, ReinjectReason, SubflowChange, What};
+use crate::record::{CloseReason, FallbackReason, ReinjectReason, SubflowChange, What};
 use crate::time::{Duration, Instant};
 
 /// What can be due at MPTCP level.
@@ -78,7 +78,7 @@ impl Connection {
     /// When `on_timeout` wants to be called; `FAR_FUTURE` for never.
     #[inline]
     pub(crate) fn next_timeout(&self) -> Instant {
-        let mut next = self.receive.update_at().min(self.send.next_timeout(self.now));
+        let mut next = self.receive.update_at().min(self.send.next_timeout());
         for subflow in &self.subflows {
             if let Some(at) = subflow.tcb.next_timeout() {
                 next = next.min(at);
@@ -210,6 +210,19 @@ impl Connection {
         }
     }
 
+    /// The peer is heard again: a DATA_FIN that went into an outage does not wait out what it has
+    /// backed off.
+    #[inline]
+    pub(super) fn hasten_fin(&mut self) {
+        if let Protocol::Mptcp(session) = &mut self.protocol
+            && session.fin_backoff > 1
+            && session.timers.is_set(Timer::Fin)
+        {
+            let again = session.fin_at + data_interval(&self.subflows, 0);
+            session.timers.hasten(Timer::Fin, again);
+        }
+    }
+
     /// A timer runs out at `at` at the latest.
     pub(super) fn hasten(&mut self, timer: Timer, at: Instant) {
         if let Some(session) = self.protocol.session_mut() {
@@ -234,6 +247,9 @@ impl Connection {
                 && s.tcb.unacked().any(|c| c.dsn <= una && una < c.dsn + c.data.len() as u64)
         });
         let in_trouble = at_it.map(Subflow::potentially_failed);
+        if in_trouble.is_none() && self.deaf_to_options() {
+            return;
+        }
         let mss = self.subflows.first().map_or(1, |s| s.tcb.mss());
         let Some(session) = self.protocol.session_mut() else { return };
         match in_trouble {
@@ -242,6 +258,17 @@ impl Connection {
             Some(false) => {}
         }
         session.arm_data(self.now, &self.subflows);
+    }
+
+    /// What was sent has arrived, the last acknowledgements had no MPTCP option, and no DATA_ACK
+    /// comes: the peer has fallen back, or options do not pass any more. The same data again would
+    /// be read twice. Whether it was so.
+    fn deaf_to_options(&mut self) -> bool {
+        let Some(at) = self.subflows.iter().position(|s| s.usable() && s.bare_acks > 0) else {
+            return false;
+        };
+        self.fall_back_or_reset(at, FallbackReason::NoDataAck);
+        true
     }
 
     fn fin_timeout(&mut self) {
@@ -277,6 +304,7 @@ impl Session {
     /// The DATA_FIN has its own timer: it takes no subflow positions.
     pub(super) fn arm_fin(&mut self, now: Instant, subflows: &[Subflow]) {
         let interval = data_interval(subflows, self.fin_backoff);
+        self.fin_at = now;
         self.timers.set(Timer::Fin, now + interval);
     }
 }

@@ -2,6 +2,7 @@
 //! congestion control, in this order (RFC 9293 section 3.10.7.4, RFC 6675, 8985, 6937, 5682).
 
 use super::scoreboard::{AckContext, Delta};
+use super::timeout::FIN_WAIT;
 use super::timer::Timer;
 use super::{Accepted, State, Tcb};
 use crate::congestion::{Ack, Congestion, CongestionKind};
@@ -481,7 +482,12 @@ impl Tcb {
         if delta.fin {
             out.fin_acked = true;
             match self.state {
-                State::FinWait1 => self.state = State::FinWait2,
+                State::FinWait1 => {
+                    self.state = State::FinWait2;
+                    if self.limits_fin_wait {
+                        self.timers.set(Timer::TimeWait, now + FIN_WAIT);
+                    }
+                }
                 State::Closing => return self.enter_time_wait(now),
                 State::LastAck => {
                     self.finish(now, crate::record::CloseReason::Finished);

@@ -152,8 +152,11 @@ pub(crate) enum Kind {
     Data,
     /// A FIN without payload.
     Fin,
-    /// No payload: acknowledgement, window update, probe, keepalive, challenge.
+    /// No payload: acknowledgement, window update, challenge.
     Ack,
+    /// No payload, and an old number: keepalive or window probe. Peers answer it, and many read no
+    /// option of it.
+    Probe,
     /// An RST.
     Reset,
 }

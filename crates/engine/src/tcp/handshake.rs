@@ -95,6 +95,7 @@ impl Tcb {
             syn: SynState::default(),
             keepalives: 0,
             blocked: false,
+            limits_fin_wait: false,
             fin_bound: false,
             path_down: false,
             challenge: (0, 0),

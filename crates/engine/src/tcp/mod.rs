@@ -80,6 +80,8 @@ pub(crate) struct Tcb {
     scale: u8,
     blocked: bool,
     fin_bound: bool,
+    /// The peer's FIN is not waited for without end.
+    limits_fin_wait: bool,
     /// The driver has taken the path away.
     path_down: bool,
     /// Number of our SYN: position 0.
@@ -229,6 +231,19 @@ impl Tcb {
         let two = || (2 * self.mss).saturating_sub(self.bound - self.recovery.high);
         let space = if hold { two() } else { self.congestion_space() };
         window.min(space)
+    }
+
+    /// Whether nothing is under way or bound, and the peer's window on this subflow has no space
+    /// for a full segment: only a probe brings its answer.
+    #[inline]
+    pub(crate) fn is_shut(&self) -> bool {
+        self.bound == self.snd_una && self.snd_wnd < self.mss && !self.fin_bound
+    }
+
+    /// Whether everything that was bound has been acknowledged.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.bound == self.snd_una
     }
 
     /// Binds a chunk to the next positions; it leaves with the next `poll_segment`s, in order.
@@ -465,6 +480,11 @@ impl Tcb {
     /// Present retransmission timeout, backoff included.
     pub(crate) fn rto(&self) -> Duration {
         self.rtt.rto()
+    }
+
+    /// In FIN-WAIT-2 a peer of which nothing is heard for a minute has no end to send any more.
+    pub(crate) fn limit_fin_wait(&mut self) {
+        self.limits_fin_wait = true;
     }
 
     /// Retransmission timeouts in a row.

@@ -59,11 +59,14 @@ impl Tcb {
         if let Some(range) = self.next_range(now) {
             return Some(self.data(now, window, range, segment));
         }
+        if self.rx.due == AckDue::Now {
+            return Some(self.ack(now, window, segment));
+        }
         if self.due.probe {
             self.due.probe = false;
             return Some(self.old_sequence_probe(now, window, segment));
         }
-        (self.rx.due == AckDue::Now).then(|| self.ack(now, window, segment))
+        None
     }
 
     /// What comes next of data: a loss probe, what is lost, what is new.
@@ -292,7 +295,7 @@ impl Tcb {
         let ssn = self.snd_una.saturating_sub(1);
         self.fill(now, window, (ssn, 0), Flags::ACK, segment);
         segment.payload = Bytes::new();
-        let (kind, ssn) = (Kind::Ack, Ssn(ssn));
+        let (kind, ssn) = (Kind::Probe, Ssn(ssn));
         Outgoing::empty(segment, kind, ssn)
     }
 

@@ -15,6 +15,9 @@ const GIVE_UP: Duration = Duration::from_secs(100);
 /// If nothing has been heard for so long, the peer may have given up; we do after [`GIVE_UP`].
 const PEER_GIVES_UP: Duration = Duration::from_secs(60);
 
+/// Silence in FIN-WAIT-2 after which a subflow that was given up goes (Linux: `tcp_fin_timeout`).
+pub(super) const FIN_WAIT: Duration = Duration::from_secs(60);
+
 impl Tcb {
     /// Runs every timer that is due.
     pub(crate) fn on_timeout(&mut self, now: Instant, siblings: &[SubflowView]) -> Expired {
@@ -32,6 +35,7 @@ impl Tcb {
                 }
                 Timer::Persist => self.on_persist_timer(now),
                 Timer::Keepalive => self.on_keepalive_timer(now),
+                Timer::TimeWait if self.state == State::FinWait2 => self.on_fin_wait_timer(now),
                 Timer::TimeWait => self.finish(now, CloseReason::Finished),
                 // `sendable` looks at the time itself.
                 Timer::Pacing => {}
@@ -42,6 +46,16 @@ impl Tcb {
             }
         }
         expired
+    }
+
+    /// The peer has acknowledged our FIN and sends none: what it sends otherwise is waited for.
+    fn on_fin_wait_timer(&mut self, now: Instant) {
+        let until = self.last_heard + FIN_WAIT;
+        if until > now {
+            self.timers.set(Timer::TimeWait, until);
+        } else {
+            self.abort();
+        }
     }
 
     /// The path is reported to work again: data that has timed out is sent again at once. It counts

@@ -17,7 +17,7 @@ pub(super) enum Timer {
     Persist,
     /// Keepalive (RFC 1122 section 4.2.3.6).
     Keepalive,
-    /// TIME-WAIT ends.
+    /// TIME-WAIT ends, or FIN-WAIT-2 where that is limited.
     TimeWait,
     /// Pacing lets the next segment go.
     Pacing,

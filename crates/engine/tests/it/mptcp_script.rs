@@ -1,6 +1,7 @@
 //! A scripted MPTCP peer, by section of RFC 8684: what the RFC asks for where another stack does
 //! otherwise than ours would, so that two of ours would never show it.
 
+mod middlebox;
 mod peer;
 
 use bytes::Bytes;
