@@ -17,6 +17,8 @@ mod plural;
     allow(dead_code, reason = "the verbs of Linux use more of it")
 )]
 mod say;
+#[cfg(target_os = "linux")]
+mod temporary;
 #[cfg(test)]
 mod tests;
 #[cfg_attr(

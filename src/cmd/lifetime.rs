@@ -2,7 +2,7 @@
 
 use tabane_config::quantity::Time;
 
-/// Seconds, up to 30 days.
+/// Seconds, up to 30 days, and not none.
 ///
 /// # Errors
 /// A human-readable message when it is no duration in that range.
@@ -15,7 +15,8 @@ pub(super) fn seconds(text: &str) -> Result<u64, String> {
         (None, None) => text.parse::<Time>()?.0.as_secs_f64() as u64,
     };
     match seconds {
-        0..=MAX_S => Ok(seconds),
+        0 => Err("at least a second".into()),
+        1..=MAX_S => Ok(seconds),
         _ => Err("at most 30 days".into()),
     }
 }
@@ -24,10 +25,13 @@ const MAX_S: u64 = 30 * 86_400;
 
 /// Human-readable.
 pub(super) fn text(seconds: u64) -> String {
-    match seconds {
-        0..3600 => format!("{seconds} s"),
-        3600..172_800 => format!("{} h", seconds / 3600),
-        _ => format!("{} days", seconds / 86_400),
+    let units = [(86_400, 2, "days"), (3600, 1, "h"), (60, 1, "min")];
+    let whole = |&(unit, least, _): &(u64, u64, &str)| {
+        seconds.is_multiple_of(unit) && seconds >= least * unit
+    };
+    match units.iter().find(|unit| whole(unit)) {
+        Some((unit, _, name)) => format!("{} {name}", seconds / unit),
+        None => format!("{seconds} s"),
     }
 }
 
@@ -41,6 +45,8 @@ mod tests {
             assert_eq!(seconds(given), Ok(expected));
         }
         assert!(seconds("31d").is_err() && seconds("h").is_err() && seconds("1y").is_err());
+        assert!(seconds("0s").is_err() && seconds("0.2s").is_err());
         assert_eq!([text(59), text(86_400), text(604_800)], ["59 s", "24 h", "7 days"]);
+        assert_eq!([text(5400), text(90_000), text(61)], ["90 min", "25 h", "61 s"]);
     }
 }

@@ -2,6 +2,8 @@
 
 use crate::program::{BUNDLE, Place};
 use std::fs;
+use std::io::Write;
+use std::process::Stdio;
 
 fn captured() -> Place {
     let place = Place::new();
@@ -50,6 +52,28 @@ fn standard_input_is_a_file_too() {
     let mut piped: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     piped["file"]["name"] = "o/server.pcapng".into();
     assert_eq!(piped, place.json(&["pcap", "o/server.pcapng", "--json"]));
+}
+
+/// `tcpdump -w - | tabane pcap -` is ended by Ctrl-C, which both get.
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_the_input_and_not_the_analysis() {
+    let place = captured();
+    let mut child = crate::program::tabane()
+        .args(["pcap", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut pipe = child.stdin.take().unwrap();
+    // More than the pipe holds: once it is written the program reads.
+    pipe.write_all(&fs::read(place.path("o/server.pcapng")).unwrap()).unwrap();
+    let process = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+    drop(pipe);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{:?}", output.status);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("mptcp"));
 }
 
 #[test]

@@ -10,7 +10,7 @@ mod transfer;
 use crate::cmd::sets::Sets;
 use crate::exit::Failure;
 use crate::interruption::interruption;
-use crate::say;
+use crate::{say, temporary};
 use anyhow::{Context, anyhow};
 use comfy_table::{CellAlignment, Table, presets};
 use links::{Changes, DemoLink, LinkSpec};
@@ -32,6 +32,7 @@ use tabane_lab::Lateness;
 use tabane_net::Clock;
 use tabane_net::http::hex;
 use tabane_sim::seed::Seed;
+use tempfile::TempDir;
 use transfer::{Outcome, Setup, Transfer};
 
 /// Download a file through the gateway, over emulated Wi-Fi and LTE links, alone and together, and
@@ -109,9 +110,6 @@ struct Film {
     events: Vec<(Instant, EventKind, String)>,
 }
 
-/// A directory that goes with the value.
-struct TempDir(PathBuf);
-
 /// What watches over all runs.
 struct Guard {
     clock: Clock,
@@ -132,7 +130,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         File::create(file).with_context(|| format!("{} cannot be written", file.display()))?;
     }
     let guard = Guard::new(args.duration)?;
-    let temp = TempDir::new()?;
+    let temp = temporary::folder("tabane-demo-")?;
     let (source, bytes) = source(args, &temp)?;
     let (hasher, _) = hex::hash(File::open(&source)?).context("cannot read the file")?;
     let sent = hex::digest(&hasher);
@@ -141,7 +139,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         "A file of {:.1} MB from a web server, through a client and a server agent of tabane",
         bytes as f64 / 1e6,
     ));
-    let output = temp.0.join("received");
+    let output = temp.path().join("received");
     let setup = Setup { source: &source, output: &output, policies, seed: args.seed };
     let every = || all.iter().collect::<Vec<_>>();
     let mut cases: Vec<_> = all.iter().map(|link| ("alone", vec![link], None)).collect();
@@ -277,21 +275,6 @@ impl Run {
     }
 }
 
-impl TempDir {
-    fn new() -> Result<Self, Failure> {
-        let directory = std::env::temp_dir().join(format!("tabane-demo-{}", std::process::id()));
-        fs::create_dir_all(&directory)
-            .with_context(|| format!("cannot make {}", directory.display()))?;
-        Ok(Self(directory.canonicalize()?))
-    }
-}
-
-impl Drop for TempDir {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 /// What the user wants of the policies, once it is known that they exist.
 fn policies(args: &Args) -> Result<Policies, Failure> {
     let spec = |given: &Option<Spec>| given.clone().map(PolicySpec);
@@ -312,7 +295,7 @@ fn source(args: &Args, temp: &TempDir) -> Result<(PathBuf, u64), Failure> {
         }
         return Ok((source, metadata.len()));
     }
-    let source = temp.0.join("sent");
+    let source = temp.path().join("sent");
     make(&source, args.size, args.seed).context("cannot make the file")?;
     Ok((source, args.size))
 }

@@ -9,6 +9,9 @@ use anyhow::{Context, anyhow};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use tabane_config::quantity::Time;
 use tabane_trace::analysis::{Document, Rules, Settings, files, plots};
 
@@ -73,7 +76,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
 fn read(path: &Path, settings: Settings) -> Result<Document, Failure> {
     if path == Path::new("-") {
-        return analyse("standard input", std::io::stdin().lock(), settings);
+        let input = Piped::new(std::io::stdin().lock())?;
+        return analyse("standard input", input, settings);
     }
     let name = path.display().to_string();
     let file = File::open(path).with_context(|| name.clone())?;
@@ -82,6 +86,41 @@ fn read(path: &Path, settings: Settings) -> Result<Document, Failure> {
     }
     analyse(&name, file, settings)
 }
+
+/// Standard input behind `tcpdump -w -`: Ctrl-C goes to both, and for us it is but the end of the
+/// input, of which the other one sees to it.
+struct Piped<R> {
+    input: R,
+    ended: Arc<AtomicBool>,
+}
+
+impl<R: Read> Piped<R> {
+    fn new(input: R) -> Result<Self, Failure> {
+        let ended = Arc::new(AtomicBool::new(false));
+        let read = ended.clone();
+        let handle = move || {
+            std::thread::sleep(GRACE);
+            if !read.load(Ordering::Relaxed) {
+                std::process::exit(130);
+            }
+        };
+        ctrlc::set_handler(handle).context("signals cannot be caught")?;
+        Ok(Self { input, ended })
+    }
+}
+
+impl<R: Read> Read for Piped<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.input.read(buffer);
+        if matches!(read, Ok(0)) && !buffer.is_empty() {
+            self.ended.store(true, Ordering::Relaxed);
+        }
+        read
+    }
+}
+
+/// Who writes has so long after Ctrl-C to end.
+const GRACE: Duration = Duration::from_secs(1);
 
 fn analyse(name: &str, reader: impl Read, settings: Settings) -> Result<Document, Failure> {
     Ok(Document::read(name, reader, settings).map_err(anyhow::Error::new)?)

@@ -4,6 +4,7 @@ use crate::cmd::lifetime;
 use crate::cmd::running::tell_server;
 use crate::exit::Failure;
 use crate::say;
+use anyhow::anyhow;
 use qrcode::render::unicode::Dense1x2;
 use qrcode::{EcLevel, QrCode};
 use tabane_gateway::address::{CLIENTS_MAX, PATHS_MAX};
@@ -74,10 +75,17 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         expires: (!made_here).then(|| super::unix_s() + args.expires),
     };
     let invitation = edit::invite(&args.file.config, &client).map_err(super::failure)?;
-    show(args, &invitation)?;
+    let shown = show(args, &invitation);
     let (name, number) = (&invitation.name, invitation.number);
     let file = args.file.config.display();
-    tell_server(&args.file.config, &format!("client {number}, '{name}', is in {file}"))
+    tell_server(&args.file.config, &format!("client {number}, '{name}', is in {file}"))?;
+    match shown {
+        Err(Failure::ReaderGone) => {
+            let again = format!("tabane server invite {name} --replace");
+            Err(anyhow!("nobody has read what was printed, and it is not kept: {again}").into())
+        }
+        shown => shown,
+    }
 }
 
 /// Prints what makes the client: whatever comes of the rest, it must not be lost.
@@ -102,7 +110,7 @@ fn show(args: &Args, invitation: &Invitation) -> Result<(), Failure> {
 /// A QR code in half blocks, dark on light whatever the terminal's colours are.
 fn snapshot(text: &str) -> Result<String, Failure> {
     let code = QrCode::with_error_correction_level(text, EcLevel::L);
-    let code = code.map_err(|error| anyhow::anyhow!("no QR code can be made of it: {error}"))?;
+    let code = code.map_err(|error| anyhow!("no QR code can be made of it: {error}"))?;
     let mut render = code.render::<Dense1x2>();
     // Terminals are mostly dark: what is drawn are the light parts.
     Ok(render.dark_color(Dense1x2::Light).light_color(Dense1x2::Dark).quiet_zone(true).build())

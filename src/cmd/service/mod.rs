@@ -88,7 +88,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     match &args.action {
         Action::Install { choices, root, start } => {
             let names = start.iter().map(|name| unit_name(name)).collect::<Result<Vec<_>, _>>()?;
-            install(&units::all(&choices.resolve()?), root.as_deref())?;
+            let choices_made = choices.resolve()?;
+            if root.is_none() {
+                can_be_seen(&choices_made.binary)?;
+            }
+            install(&units::all(&choices_made), root.as_deref())?;
             if root.is_none() {
                 systemctl(&["daemon-reload"])?;
                 if choices.pings {
@@ -129,6 +133,20 @@ impl ChoiceArgs {
         let binary = text.to_owned();
         Ok(Choices { binary, tun, dns, lan, pings: *pings, low_ports: *low_ports })
     }
+}
+
+/// Whether the units see this program: they are shown neither homes nor folders for temporary files
+/// (`ProtectHome`, `PrivateTmp`), and systemd would say no more than 203/EXEC.
+fn can_be_seen(binary: &str) -> Result<(), Failure> {
+    let hidden = ["/home", "/root", "/run/user", "/tmp", "/var/tmp"];
+    let Some(folder) = hidden.into_iter().find(|folder| Path::new(binary).starts_with(folder))
+    else {
+        return Ok(());
+    };
+    Err(Failure::usage(format!(
+        "{binary}: a service sees nothing of {folder}: sudo install {binary} /usr/local/bin/tabane, \
+         then sudo /usr/local/bin/tabane service install"
+    )))
 }
 
 /// Only what needs no quoting in a unit.

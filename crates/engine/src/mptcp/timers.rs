@@ -247,7 +247,7 @@ impl Connection {
                 && s.tcb.unacked().any(|c| c.dsn <= una && una < c.dsn + c.data.len() as u64)
         });
         let in_trouble = at_it.map(Subflow::potentially_failed);
-        if in_trouble.is_none() && self.deaf_to_options() {
+        if in_trouble.is_none() && self.options_are_lost() {
             return;
         }
         let mss = self.subflows.first().map_or(1, |s| s.tcb.mss());
@@ -263,7 +263,7 @@ impl Connection {
     /// What was sent has arrived, the last acknowledgements had no MPTCP option, and no DATA_ACK
     /// comes: the peer has fallen back, or options do not pass any more. The same data again would
     /// be read twice. Whether it was so.
-    fn deaf_to_options(&mut self) -> bool {
+    fn options_are_lost(&mut self) -> bool {
         let Some(at) = self.subflows.iter().position(|s| s.usable() && s.bare_acks > 0) else {
             return false;
         };

@@ -233,19 +233,6 @@ impl Tcb {
         window.min(space)
     }
 
-    /// Whether nothing is under way or bound, and the peer's window on this subflow has no space
-    /// for a full segment: only a probe brings its answer.
-    #[inline]
-    pub(crate) fn is_shut(&self) -> bool {
-        self.bound == self.snd_una && self.snd_wnd < self.mss && !self.fin_bound
-    }
-
-    /// Whether everything that was bound has been acknowledged.
-    #[inline]
-    pub(crate) fn is_idle(&self) -> bool {
-        self.bound == self.snd_una
-    }
-
     /// Binds a chunk to the next positions; it leaves with the next `poll_segment`s, in order.
     /// The caller has asked `sendable` (a chunk pushed without space leaves all the same).
     // Called for each segment: a call would be a per cent of what plain TCP costs.
@@ -480,11 +467,6 @@ impl Tcb {
     /// Present retransmission timeout, backoff included.
     pub(crate) fn rto(&self) -> Duration {
         self.rtt.rto()
-    }
-
-    /// In FIN-WAIT-2 a peer of which nothing is heard for a minute has no end to send any more.
-    pub(crate) fn limit_fin_wait(&mut self) {
-        self.limits_fin_wait = true;
     }
 
     /// Retransmission timeouts in a row.

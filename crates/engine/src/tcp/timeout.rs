@@ -48,6 +48,11 @@ impl Tcb {
         expired
     }
 
+    /// In FIN-WAIT-2 a peer of which nothing is heard for a minute has no end to send any more.
+    pub(crate) fn limit_fin_wait(&mut self) {
+        self.limits_fin_wait = true;
+    }
+
     /// The peer has acknowledged our FIN and sends none: what it sends otherwise is waited for.
     fn on_fin_wait_timer(&mut self, now: Instant) {
         let until = self.last_heard + FIN_WAIT;

@@ -46,4 +46,17 @@ impl Tcb {
         view.reduced_at = self.reduced_at;
         view.loss_interval = self.loss_interval.get(self.stats.bytes_acked);
     }
+
+    /// Whether nothing is under way or bound, and the peer's window on this subflow has no space
+    /// for a full segment: only a probe brings its answer.
+    #[inline]
+    pub(crate) fn is_shut(&self) -> bool {
+        self.bound == self.snd_una && self.snd_wnd < self.mss && !self.fin_bound
+    }
+
+    /// Whether everything that was bound has been acknowledged.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.bound == self.snd_una
+    }
 }

@@ -69,10 +69,19 @@ pub enum FindError {
     Denied(PathBuf),
     /// No folder can be used for a socket.
     #[error(
-        "no folder for the control socket: {0} belongs to somebody else or others may write to \
-         it; remove it, or name a socket (`control` in the configuration)"
+        "no folder for the control socket: {} {}, or name a socket (`control` in the configuration)",
+        folder.display(), if *there {
+            "belongs to somebody else or others may write to it; remove it"
+        } else {
+            "cannot be made; make it, for this user alone"
+        }
     )]
-    NoFolder(PathBuf),
+    NoFolder {
+        /// The last that was tried.
+        folder: PathBuf,
+        /// Whether it is there.
+        there: bool,
+    },
 }
 
 /// The socket of the agent that is meant, of those that are where agents of this process's user and
@@ -147,7 +156,10 @@ impl Places {
     pub(crate) fn socket_for(&self, name: &str) -> Result<PathBuf, FindError> {
         let make = |folder: &PathBuf| fs::DirBuilder::new().mode(0o700).create(folder).is_ok();
         let folder = self.folders.iter().find(|folder| make(folder) || is_ours(folder));
-        let none = || FindError::NoFolder(self.folders.last().cloned().unwrap_or_default());
+        let none = || {
+            let folder = self.folders.last().cloned().unwrap_or_default();
+            FindError::NoFolder { there: folder.exists(), folder }
+        };
         folder.map(|folder| folder.join(file_name(name))).ok_or_else(none)
     }
 
@@ -401,10 +413,14 @@ mod tests {
         let _listener = UnixListener::bind(open.join("x.sock")).unwrap();
         for folder in cases {
             let places = Places::only(vec![folder.clone()]);
-            assert_eq!(places.socket_for("x"), Err(FindError::NoFolder(folder.clone())));
+            let none = FindError::NoFolder { folder: folder.clone(), there: true };
+            assert_eq!(places.socket_for("x"), Err(none));
             let found = places.find(&Which::Only);
             assert!(matches!(found, Err(FindError::None { .. })), "{folder:?}: {found:?}");
         }
+        let nowhere = place.path().join("missing/tabane");
+        let none = Places::only(vec![nowhere]).socket_for("x").unwrap_err().to_string();
+        assert!(none.contains("missing/tabane cannot be made"), "{none}");
     }
 
     #[test]

@@ -152,7 +152,12 @@ fn stock_wireguard_has_the_same_keys_and_addresses() {
     assert_eq!(values("Address")[1], "10.81.0.113/32, fd74:6162:616e:6500::71/128");
     assert_eq!(values("Endpoint"), ["vpn.example.org:51820"; 2]);
     assert_eq!(values("PresharedKey").len(), 2);
-    assert!(text.contains("ip mptcp endpoint add 10.81.0.112 dev %i subflow"), "{text}");
+    // What one line adds, another takes away.
+    let added = |line: &str| text.contains(&format!("\n{line}\n"));
+    assert!(added("PostUp = ip mptcp endpoint add 10.81.0.112 dev %i id 101 subflow"), "{text}");
+    assert!(added("PreDown = ip mptcp endpoint delete id 101"), "{text}");
+    let lines = |start: &str| text.lines().filter(|line| line.starts_with(start)).count();
+    assert_eq!(lines("PostUp"), lines("PreDown"), "{text}");
 }
 
 /// The WireGuard app refuses keys that it does not know.

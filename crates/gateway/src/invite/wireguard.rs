@@ -8,6 +8,9 @@ use std::fmt::Write;
 
 /// Of the first path; the next ones follow.
 const TABLE: usize = 8100;
+/// Of the MPTCP endpoints: one is removed by its id, so that it must be known. Small ones are what
+/// the kernel gives to those without.
+const FIRST_ENDPOINT: usize = 101;
 
 /// One configuration of `wg-quick` a path, and the commands that bind them together.
 pub(super) fn text(of: &Invitation, own: &Own, paths: usize) -> String {
@@ -43,10 +46,12 @@ fn section(out: &mut String, (of, own): (&Invitation, &Own), path: usize) -> std
     writeln!(out, "Address = {v4}/32, {v6}/128\nMTU = 1420")?;
     writeln!(out, "# Its own routes; the mark tells which link its outer packets take.")?;
     writeln!(out, "Table = {table}\nFwMark = {table}")?;
-    for (family, address) in [("-4", v4), ("-6", v6)] {
+    let ids = FIRST_ENDPOINT + 2 * path..;
+    for ((family, address), id) in [("-4", v4), ("-6", v6)].into_iter().zip(ids) {
         writeln!(out, "PostUp = ip {family} rule add from {address} lookup {table}")?;
         writeln!(out, "PreDown = ip {family} rule del from {address} lookup {table}")?;
-        writeln!(out, "PostUp = ip mptcp endpoint add {address} dev %i subflow")?;
+        writeln!(out, "PostUp = ip mptcp endpoint add {address} dev %i id {id} subflow")?;
+        writeln!(out, "PreDown = ip mptcp endpoint delete id {id}")?;
     }
     writeln!(out)?;
     peer(out, of, own)

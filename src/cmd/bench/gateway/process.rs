@@ -1,21 +1,23 @@
 //! An agent as a process of its own: this program again, with a configuration in a folder that
 //! goes with it.
 
+use crate::temporary;
 use anyhow::{Context, bail};
 use serde::Serialize;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 use tabane_gateway::control::client::Client;
 use tabane_gateway::model::Status;
 use tabane_net::Clock;
+use tempfile::TempDir;
 
 /// Ends when it is dropped.
 pub(super) struct Process {
     child: Child,
-    folder: PathBuf,
+    folder: TempDir,
 }
 
 /// How long an agent may take to answer.
@@ -34,11 +36,10 @@ impl Process {
         config: &impl Serialize,
         before: &[&str],
     ) -> anyhow::Result<Self> {
-        let name = format!("tabane-bench-{verb}-{}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        let file = folder.join("config.toml");
-        let mut text = format!("control = {:?}\n", folder.join("socket").display().to_string());
+        let folder = temporary::folder(&format!("tabane-bench-{verb}-"))?;
+        let file = folder.path().join("config.toml");
+        let socket = folder.path().join("socket");
+        let mut text = format!("control = {:?}\n", socket.display().to_string());
         text += &toml::to_string(config).context("a configuration cannot be written")?;
         write_private(&file, &text)?;
         let this = std::env::current_exe().context("where this program is cannot be found out")?;
@@ -50,7 +51,7 @@ impl Process {
             }
             [] => Command::new(this),
         };
-        command.args(["--quiet", verb, "-c"]).arg(file).env("STATE_DIRECTORY", &folder);
+        command.args(["--quiet", verb, "-c"]).arg(file).env("STATE_DIRECTORY", folder.path());
         command.stdin(Stdio::null()).stdout(Stdio::null());
         let child = command.spawn().with_context(|| format!("no {verb} agent"))?;
         let mut process = Self { child, folder };
@@ -72,7 +73,7 @@ impl Process {
     /// # Errors
     /// It does not answer.
     pub(super) fn status(&self) -> anyhow::Result<Status> {
-        Ok(Client::connect(&self.folder.join("socket"))?.status()?)
+        Ok(Client::connect(&self.folder.path().join("socket"))?.status()?)
     }
 
     /// Resident memory, bytes.
@@ -109,13 +110,12 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         // In order first: in TUN mode it takes back what it changed of its host.
-        let asked = Client::connect(&self.folder.join("socket"))
+        let asked = Client::connect(&self.folder.path().join("socket"))
             .and_then(|mut agent| agent.ask(tabane_gateway::request_channel::Request::Stop));
         if asked.is_err() {
             let _ = self.child.kill();
         }
         let _ = self.child.wait();
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 

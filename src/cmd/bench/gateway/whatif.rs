@@ -12,9 +12,10 @@ use crate::bed::flow::Flow;
 use crate::bed::source::Source;
 use crate::bed::{Bed, Plan};
 use crate::cmd::whatif::{self, Row};
-use crate::say;
+use crate::{say, temporary};
 use anyhow::{Context, anyhow};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::thread;
 use tabane_config::policy::PolicySpec;
 use tabane_gateway::config::client::ClientConfig;
@@ -121,9 +122,11 @@ struct Judged {
     bytes_a_day: f64,
 }
 
-/// Where this process records.
+/// Where this process records: set once, as the agents are configured by functions.
+static PLACE: OnceLock<PathBuf> = OnceLock::new();
+
 fn folder(role: &str) -> PathBuf {
-    std::env::temp_dir().join(format!("tabane-whatif-{}-{role}", std::process::id()))
+    PLACE.get().map_or_else(|| role.into(), |place| place.join(role))
 }
 
 /// Measures `sets`, or all; with `quick` two of them and no other policies.
@@ -136,6 +139,8 @@ pub(super) fn measure(quick: bool, sets: &[String]) -> anyhow::Result<Vec<Figure
         [] => !quick || ["train", "steps"].contains(&name),
         sets => sets.iter().any(|set| set == name),
     };
+    let place = temporary::folder("tabane-whatif-")?;
+    PLACE.get_or_init(|| place.path().to_owned());
     let mut judged = Vec::new();
     for (name, links) in SETS.into_iter().filter(|(name, _)| meant(name)) {
         let of_set = judge(name, links, seconds, others);
