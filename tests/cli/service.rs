@@ -63,7 +63,7 @@ fn what_systemd_could_misread_is_refused() {
     for args in [
         ["install", "--binary", "tabane"],
         ["install", "--binary", "/usr/bin/a b"],
-        ["install", "--binary", "/home/anna/tabane"],
+        ["install", "--binary", "/tmp/tabane"],
         ["install", "--tun", "../x"],
         ["install", "--start", "client@"],
         ["install", "--start", "sshd"],

@@ -78,8 +78,8 @@ pub(crate) fn status(plan: &Plan, watch: &mut Watch, ups: &[bool], anew: bool) -
             gathered[sub.series].unsent += end.unsent;
             gathered[sub.series].sends |= undecided && sub.info.view.in_flight > 0;
         }
-        for (slot, fate) in end.decisions.subflows() {
-            let Some(series) = Watch::slot_series(end, slot) else { continue };
+        for (number, fate) in end.decisions.subflows() {
+            let Some(series) = end.subflows.get(&number).map(|sub| sub.series) else { continue };
             let into = &mut gathered[series];
             into.chosen += fate.chosen;
             into.placed += placed;

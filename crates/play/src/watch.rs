@@ -138,11 +138,6 @@ impl Watch {
         series.map_or_else(|| format!("subflow {}", slot.0), |series| series.path.clone())
     }
 
-    /// The series of a slot of an end.
-    pub(crate) fn slot_series(end: &End, slot: SubflowId) -> Option<usize> {
-        end.slots.get(&slot).copied()
-    }
-
     fn tell(&mut self, at: Instant, kind: &'static str, about: String, detail: String) {
         if self.events.len() < EVENTS {
             self.events.push(Event { at: at.0 as f64 / 1e9, kind, about, detail });

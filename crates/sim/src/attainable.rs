@@ -81,7 +81,7 @@ fn row(plan: &Plan, result: &RunResult, spec: &Flow, flows: &[&FlowResult]) -> R
         flow: spec.name.clone().unwrap_or_else(|| name.to_owned()),
         connections: flows.len(),
         unfinished,
-        goodput_bps: flows.iter().map(|flow| flow.goodput_bps).sum(),
+        goodput_bps: FlowResult::goodput_together(flows.iter().copied(), result.ended_s),
         attainable_bps: bulk.then(|| attainable(plan, spec, ended)),
         stall_s: bulk.then_some(stall),
         latency: LatencyResult::of(&latencies),

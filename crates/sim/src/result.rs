@@ -80,9 +80,25 @@ pub struct FlowDetail {
     /// The longest time between two deliveries, and from the last one to the end of the run unless
     /// the flow had finished.
     pub stall: Duration,
+    /// When it was to begin, since the start of the run.
+    pub began: Duration,
 }
 
 impl FlowResult {
+    /// Goodput of several flows together, bit/s: what all of them have delivered, over the time
+    /// from the first one's start to the last one's end. A sum of their goodputs is more wherever
+    /// they did not run at the same time. `ended_s`: when the run ended.
+    pub fn goodput_together<'a>(flows: impl IntoIterator<Item = &'a Self>, ended_s: f64) -> f64 {
+        let (mut bits, mut first, mut last) = (0.0, f64::MAX, 0.0);
+        for flow in flows {
+            let began = flow.detail.began.as_secs_f64();
+            bits += flow.bytes as f64 * 8.0;
+            first = began.min(first);
+            last = flow.completed_s.map_or(ended_s, |took| began + took).max(last);
+        }
+        if last > first { bits / (last - first) } else { 0.0 }
+    }
+
     /// The part of each subflow, 0 to 1, of what all of them have delivered. In a run that ended
     /// before the flow that is more than the flow's: what waits for data before it counts.
     pub fn shares(&self) -> impl Iterator<Item = f64> {

@@ -160,8 +160,8 @@ fn figures(scenario: &Scenario, result: &RunResult, watch: &Watch) -> Figures {
 /// Round-trip times of paths, by path of a host: as an agent samples them.
 #[derive(Default)]
 struct Watch {
-    /// Bytes of each subflow's path so far, of each host.
-    bytes: BTreeMap<(u32, u32, u8), u64>,
+    /// Bytes of each subflow so far: flow, host, the subflow's number.
+    bytes: BTreeMap<(u32, u32, u32), u64>,
     /// Bytes and latest round-trip time of a host's paths in this tick.
     tick: BTreeMap<(u32, u8), (u64, Duration)>,
     at: Instant,
@@ -192,9 +192,11 @@ impl Observer for Watch {
         }
         for subflow in &info.subflows {
             let path = subflow.path.0;
-            let known = self.bytes.entry((flow.0, host.0, path)).or_default();
-            let moved = subflow.stats.bytes_sent.saturating_sub(*known);
-            *known = (*known).max(subflow.stats.bytes_sent);
+            let sent = subflow.stats.bytes_sent;
+            let known = self.bytes.entry((flow.0, host.0, subflow.number)).or_default();
+            // Of a further connection of the flow it begins anew.
+            let moved = if sent < *known { sent } else { sent - *known };
+            *known = sent;
             let tick = self.tick.entry((host.0, path)).or_default();
             tick.0 += moved;
             if moved > 0 {

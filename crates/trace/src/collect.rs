@@ -100,7 +100,8 @@ pub(crate) struct End {
     base: [f64; CONN_COUNTERS],
     pub(crate) track: Track<CONN_COLUMNS>,
     pub(crate) subflows: Vec<Subflow>,
-    pub(crate) rtt: BTreeMap<SubflowId, Histogram>,
+    /// By the subflows' numbers.
+    pub(crate) rtt: BTreeMap<u32, Histogram>,
     pub(crate) decisions: Decisions,
 }
 
@@ -242,7 +243,7 @@ impl End {
         match record.what {
             What::Rtt { sample, .. } => {
                 let slot = record.subflow.unwrap_or_default();
-                self.rtt.entry(slot).or_default().add(sample.0);
+                self.rtt.entry(self.decisions.number(slot)).or_default().add(sample.0);
             }
             _ => self.decisions.record(record),
         }

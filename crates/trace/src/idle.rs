@@ -54,9 +54,14 @@ impl Why {
 pub struct Decisions {
     /// Subflows that there are, as far as records have said.
     known: SubflowSet,
+    /// How many the connection had before the latest in each slot.
+    numbers: BTreeMap<SubflowId, u32>,
+    /// Subflows that it has had.
+    opened: u32,
     total: u64,
     held: u64,
-    subflows: BTreeMap<SubflowId, Fate>,
+    /// By number: a slot is given out again when its subflow has closed.
+    subflows: BTreeMap<u32, Fate>,
 }
 
 /// What became of the decisions for one subflow.
@@ -81,6 +86,10 @@ impl Decisions {
             What::Subflow(change) => {
                 let Some(id) = record.subflow else { return };
                 match change {
+                    SubflowChange::Opening => {
+                        self.numbers.insert(id, self.opened);
+                        self.opened += 1;
+                    }
                     SubflowChange::Established => self.known.insert(id),
                     SubflowChange::Closed(_) => self.known.remove(id),
                     _ => {}
@@ -93,11 +102,20 @@ impl Decisions {
     /// A further connection goes on for this one, with subflows of its own.
     pub fn start_over(&mut self) {
         self.known = SubflowSet::NONE;
+        self.numbers.clear();
+        self.opened = 0;
     }
 
     /// Counts anew from now on, among the subflows that there are.
     pub fn clear(&mut self) {
-        *self = Self { known: self.known, ..Self::default() };
+        let numbers = std::mem::take(&mut self.numbers);
+        *self = Self { known: self.known, numbers, opened: self.opened, ..Self::default() };
+    }
+
+    /// How many subflows the connection had before the one that is in this slot now, as
+    /// `SubflowInfo::number`.
+    pub fn number(&self, id: SubflowId) -> u32 {
+        self.numbers.get(&id).copied().unwrap_or_else(|| u32::from(id.0))
     }
 
     /// Counts a decision among the `known` subflows.
@@ -111,7 +129,8 @@ impl Decisions {
         self.total += 1;
         self.held += u64::from(chosen.is_empty());
         for id in known {
-            let fate = self.subflows.entry(id).or_default();
+            let number = self.number(id);
+            let fate = self.subflows.entry(number).or_default();
             if chosen.contains(id) {
                 fate.chosen += 1;
                 continue;
@@ -134,19 +153,20 @@ impl Decisions {
         self.held
     }
 
-    /// By subflow.
-    pub fn subflows(&self) -> impl Iterator<Item = (SubflowId, &Fate)> {
-        self.subflows.iter().map(|(&id, fate)| (id, fate))
+    /// By the subflows' numbers.
+    pub fn subflows(&self) -> impl Iterator<Item = (u32, &Fate)> {
+        self.subflows.iter().map(|(&number, fate)| (number, fate))
     }
 
-    /// One sentence about a subflow. `name` says what a subflow is called.
-    pub fn explain(&self, id: SubflowId, name: impl Fn(SubflowId) -> String) -> String {
-        let Some(fate) = self.subflows.get(&id) else {
-            return format!("{}: no decision was recorded", name(id));
+    /// One sentence about the subflow of that number, which is called `own`. `name` says what the
+    /// one in a slot is called.
+    pub fn explain(&self, number: u32, own: &str, name: impl Fn(SubflowId) -> String) -> String {
+        let Some(fate) = self.subflows.get(&number) else {
+            return format!("{own}: no decision was recorded");
         };
         let placed = self.total - self.held;
         let share = 100.0 * fate.chosen as f64 / placed.max(1) as f64;
-        let mut text = format!("{}: carried {} of {placed} pieces", name(id), fate.chosen);
+        let mut text = format!("{own}: carried {} of {placed} pieces", fate.chosen);
         text += &format!(" ({share:.1} %)");
         let mut reasons: Vec<_> = fate.not.iter().collect();
         reasons.sort_by_key(|&(_, n)| std::cmp::Reverse(*n));
@@ -200,7 +220,8 @@ fn why_not(eligible: bool, reason: Reason) -> Why {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tabane_engine::Duration;
+    use tabane_engine::record::CloseReason;
+    use tabane_engine::{Duration, Instant};
 
     const WIFI: SubflowId = SubflowId(0);
     const LTE: SubflowId = SubflowId(1);
@@ -221,14 +242,29 @@ mod tests {
         let name = |id: SubflowId| ["wifi", "lte"][usize::from(id.0)].to_owned();
         assert_eq!(decisions.held(), 2);
         assert_eq!(
-            decisions.explain(LTE, name),
+            decisions.explain(1, "lte", name),
             "lte: carried 1 of 2 pieces (50.0 %); not, as waiting for wifi beat it by 14.0 ms on \
              average (2 times), another had the smaller RTT (once)"
         );
         assert_eq!(
-            decisions.explain(WIFI, name),
+            decisions.explain(0, "wifi", name),
             "wifi: carried 1 of 2 pieces (50.0 %); not, as its window was full (3 times)"
         );
+    }
+
+    /// A slot is given out again: its new subflow has decisions of its own.
+    #[test]
+    fn a_subflow_that_replaces_another_begins_anew() {
+        let mut decisions = Decisions::default();
+        let record = |what| Record::new(Instant::ZERO, None, Some(WIFI), what);
+        for _ in 0..2 {
+            decisions.record(&record(What::Subflow(SubflowChange::Opening)));
+            decisions.add([WIFI], set(&[WIFI]), set(&[WIFI]), Reason::OnlyChoice);
+            decisions.record(&record(What::Subflow(SubflowChange::Closed(CloseReason::Aborted))));
+        }
+        let chosen: Vec<_> = decisions.subflows().map(|(n, fate)| (n, fate.chosen)).collect();
+        assert_eq!(chosen, [(0, 1), (1, 1)]);
+        assert_eq!(decisions.number(WIFI), 1);
     }
 
     #[test]

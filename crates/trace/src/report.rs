@@ -276,8 +276,10 @@ fn add_reasons(report: &mut Report, flow: &str, end: &End) {
         let found = end.subflows.iter().rev().find(|s| s.slot == id);
         found.map_or_else(|| format!("subflow {}", id.0), |s| s.path.clone())
     };
-    for (id, _) in end.decisions.subflows() {
-        report.reasons.push(format!("{flow}: {}", end.decisions.explain(id, name)));
+    for (number, _) in end.decisions.subflows() {
+        let known = end.subflows.iter().find(|s| s.number == number);
+        let own = known.map_or_else(|| format!("subflow {number}"), |s| s.path.clone());
+        report.reasons.push(format!("{flow}: {}", end.decisions.explain(number, &own, name)));
     }
 }
 
@@ -293,10 +295,10 @@ fn add_subflow(report: &mut Report, subject: Subject, end: &End, subflow: &Subfl
         out.figure("undone", stats.undone as f64);
         out.figure("tail_loss_probes", stats.tail_loss_probes as f64);
         out.figure("mean_cwnd_bytes", mean(&track.values(c::CWND)));
-        if let Some(rtt) = end.rtt.get(&subflow.slot) {
+        if let Some(rtt) = end.rtt.get(&subflow.number) {
             add_rtt(&mut out, rtt);
         }
-        let fate = end.decisions.subflows().find(|(id, _)| *id == subflow.slot);
+        let fate = end.decisions.subflows().find(|(number, _)| *number == subflow.number);
         if let Some((_, fate)) = fate {
             out.figure("chosen_decisions", fate.chosen as f64);
             let mut idle: BTreeMap<&str, u64> = BTreeMap::new();

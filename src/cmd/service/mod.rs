@@ -144,8 +144,8 @@ fn can_be_seen(binary: &str) -> Result<(), Failure> {
         return Ok(());
     };
     Err(Failure::usage(format!(
-        "{binary}: a service sees nothing of {folder}: sudo install {binary} /usr/local/bin/tabane, \
-         then sudo /usr/local/bin/tabane service install"
+        "{binary}: a service sees nothing of {folder}: sudo install \
+         {binary} /usr/local/bin/tabane, then sudo /usr/local/bin/tabane service install"
     )))
 }
 

@@ -48,7 +48,7 @@ pub(in crate::cmd) fn flows(result: &RunResult, report: &Report) -> Table {
             Cell::new(""),
             right(bytes(rest.iter().map(|f| f.bytes as f64).sum())),
             right(format!("{} of them", rest.iter().filter(|f| f.completed_s.is_some()).count())),
-            right(rate(rest.iter().map(|f| f.goodput_bps).sum())),
+            right(rate(FlowResult::goodput_together(rest, result.ended_s))),
         ]);
     }
     table
@@ -72,7 +72,7 @@ pub(in crate::cmd) fn points<'a>(
             .try_fold(0.0, |max: f64, at| at.map(|at| max.max(at)));
         row.push(right(bytes(sum)));
         row.push(right(last.map_or_else(|| "not".to_owned(), seconds)));
-        row.push(right(rate(result.flows.iter().map(|f| f.goodput_bps).sum())));
+        row.push(right(rate(FlowResult::goodput_together(&result.flows, result.ended_s))));
         row.push(Cell::new(shares(result)));
         table.add_row(row);
     }

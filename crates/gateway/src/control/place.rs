@@ -69,7 +69,8 @@ pub enum FindError {
     Denied(PathBuf),
     /// No folder can be used for a socket.
     #[error(
-        "no folder for the control socket: {} {}, or name a socket (`control` in the configuration)",
+        "no folder for the control socket: {} {}, or name a socket (`control` in the \
+         configuration)",
         folder.display(), if *there {
             "belongs to somebody else or others may write to it; remove it"
         } else {

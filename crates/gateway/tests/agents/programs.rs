@@ -84,8 +84,8 @@ fn what_is_not_allowed_is_said_to_be() {
     assert_eq!(told.len(), 4, "{told:?}");
 }
 
-/// How many more than `asked` the server has refused: a SYN that is sent again, since the answer was
-/// late, is refused again.
+/// How many more than `asked` the server has refused: a SYN that is sent again, since the answer
+/// was late, is refused again.
 fn refused_again(status: &Status, asked: u64) -> u64 {
     if status.agent == "server" { status.refused_total.saturating_sub(asked) } else { 0 }
 }

@@ -138,6 +138,7 @@ impl World<'_> {
             detail: FlowDetail {
                 latencies: flow.app.latencies().map_or_else(Vec::new, |l| l.nanos.clone()),
                 stall: flow.app.stall(self.now, flow.start),
+                began: flow.start - Instant::ZERO,
             },
         };
         result.subflows = self.subflows(&info, connecting, seconds);

@@ -94,11 +94,14 @@ impl Course {
         if let Some(queue) = &change.queue {
             own.queue.clone_from(queue);
         }
+        // So much time is another size at another rate.
+        let resized =
+            change.rate.is_some() && matches!(self.condition.queue, Some(QueueIs::Time(_)));
         LinkChange {
             rate: change.rate.as_ref().map(|_| self.rate()),
             delay: change.delay.map(|_| self.delay()),
             loss: change.loss.as_ref().filter(|_| !self.has_loss()).map(|_| self.loss()),
-            queue: change.queue.as_ref().map(|_| self.queue()),
+            queue: (change.queue.is_some() || resized).then(|| self.queue()),
             ..change.clone()
         }
     }

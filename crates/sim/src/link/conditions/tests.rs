@@ -187,6 +187,19 @@ fn a_queue_that_is_given_as_time_is_no_larger_than_queues_may_be() {
     link(&config).push(Instant(0), numbered(0));
 }
 
+/// A tenth of a second is ten times as much at ten times the rate.
+#[test]
+fn a_queue_that_is_given_as_time_follows_the_rate() {
+    for (rate, held) in [(None, 90..110), (Some(RateConfig::Constant(120_000_000)), 390..401)] {
+        let mut link = link(&config(12, 1, "cellular:queue_s=0.1"));
+        let change = crate::link::LinkChange { rate, ..Default::default() };
+        link.change(Instant(0), &change).unwrap();
+        (0..400).for_each(|n| link.push(Instant(0), numbered(n)));
+        let packets = link.backlog(Instant(0)).packets;
+        assert!(held.contains(&packets), "{packets}");
+    }
+}
+
 #[test]
 fn a_queue_column_replaces_the_queue_and_a_timed_change_stays_below_it() {
     let mut link = link(&config(12, 0, "time_ms,queue_packets\n0,50\n10,5\n"));
