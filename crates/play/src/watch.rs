@@ -230,6 +230,7 @@ impl Observer for Watcher {
         let series: Vec<Option<usize>> =
             info.subflows.iter().map(|subflow| watch.series_of(flow, subflow)).collect();
         let end = watch.ends.entry((flow, host)).or_default();
+        end.decisions.take_numbers(info);
         end.unsent = info.written.saturating_sub(info.acked + info.outstanding);
         for (subflow, series) in info.subflows.iter().zip(series) {
             let Some(series) = series else { continue };

@@ -251,6 +251,7 @@ impl End {
 
     fn sample(&mut self, clock: &Clock, now: Instant, info: &Info) {
         let kept = self.kept;
+        self.decisions.take_numbers(info);
         self.row = conn_row(info);
         self.row.iter_mut().zip(self.base).for_each(|(value, base)| *value += base);
         if kept {

@@ -5,6 +5,7 @@
 
 use crate::histogram::Histogram;
 use std::collections::BTreeMap;
+use tabane_engine::mptcp::Info;
 use tabane_engine::record::{Record, SubflowChange, What};
 use tabane_engine::scheduler::Reason;
 use tabane_engine::view::{SubflowId, SubflowSet};
@@ -56,8 +57,6 @@ pub struct Decisions {
     known: SubflowSet,
     /// How many the connection had before the latest in each slot.
     numbers: BTreeMap<SubflowId, u32>,
-    /// Subflows that it has had.
-    opened: u32,
     total: u64,
     held: u64,
     /// By number: a slot is given out again when its subflow has closed.
@@ -87,8 +86,10 @@ impl Decisions {
                 let Some(id) = record.subflow else { return };
                 match change {
                     SubflowChange::Opening => {
-                        self.numbers.insert(id, self.opened);
-                        self.opened += 1;
+                        // Who accepts may have missed the first, and slots are given out from
+                        // the lowest on.
+                        let next = self.numbers.values().max().map_or(0, |latest| latest + 1);
+                        self.numbers.insert(id, next.max(u32::from(id.0)));
                     }
                     SubflowChange::Established => self.known.insert(id),
                     SubflowChange::Closed(_) => self.known.remove(id),
@@ -103,13 +104,17 @@ impl Decisions {
     pub fn start_over(&mut self) {
         self.known = SubflowSet::NONE;
         self.numbers.clear();
-        self.opened = 0;
     }
 
     /// Counts anew from now on, among the subflows that there are.
     pub fn clear(&mut self) {
         let numbers = std::mem::take(&mut self.numbers);
-        *self = Self { known: self.known, numbers, opened: self.opened, ..Self::default() };
+        *self = Self { known: self.known, numbers, ..Self::default() };
+    }
+
+    /// What a connection says of its subflows: it knows their numbers.
+    pub fn take_numbers(&mut self, info: &Info) {
+        self.numbers.extend(info.subflows.iter().map(|subflow| (subflow.view.id, subflow.number)));
     }
 
     /// How many subflows the connection had before the one that is in this slot now, as
@@ -264,7 +269,12 @@ mod tests {
         }
         let chosen: Vec<_> = decisions.subflows().map(|(n, fate)| (n, fate.chosen)).collect();
         assert_eq!(chosen, [(0, 1), (1, 1)]);
-        assert_eq!(decisions.number(WIFI), 1);
+        assert_eq!((decisions.number(WIFI), decisions.number(LTE)), (1, 1));
+        // Of a connection that is accepted the first is not seen to open.
+        let mut decisions = Decisions::default();
+        let opening = What::Subflow(SubflowChange::Opening);
+        decisions.record(&Record::new(Instant::ZERO, None, Some(LTE), opening));
+        assert_eq!((decisions.number(WIFI), decisions.number(LTE)), (0, 1));
     }
 
     #[test]

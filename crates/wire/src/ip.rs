@@ -266,14 +266,16 @@ fn skip_extensions(
     loop {
         match next {
             HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS => {}
-            FRAGMENT => return Err(ParseError::Fragment),
+            FRAGMENT if !is_atomic(packet, at) => return Err(ParseError::Fragment),
+            FRAGMENT => {}
             _ => return Ok((next, at)),
         }
         if at + 8 > packet.len() {
             return Err(ParseError::Truncated("IPv6 extension header"));
         }
         let [following, units, _, segments_left] = array(packet, at);
-        let length = (usize::from(units) + 1) * 8;
+        // That of fragments has no length of its own.
+        let length = if next == FRAGMENT { 8 } else { (usize::from(units) + 1) * 8 };
         if next == ROUTING && segments_left != 0 {
             let dst = dst.as_deref_mut().ok_or(ParseError::SourceRoute)?;
             *dst = last_segment(packet, at, length)?;
@@ -284,6 +286,12 @@ fn skip_extensions(
         }
         next = following;
     }
+}
+
+/// Whether the fragment header at `at` is of a whole packet (RFC 6946 section 4).
+fn is_atomic(packet: &[u8], at: usize) -> bool {
+    const OFFSET_AND_MORE: u16 = 0xfff9;
+    packet.len() >= at + 8 && u16_at(packet, at + 2) & OFFSET_AND_MORE == 0
 }
 
 /// The address to which the routing header at `at` leads in the end. Of its types those are read

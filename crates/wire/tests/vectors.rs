@@ -341,7 +341,10 @@ fn ipv6_extension_headers() {
     let chain = with(0, "3c00010400000000 2b01010c00000000 0000000000000000 0600000000000000");
     assert_eq!(chain.as_ref(), Ok(&plain));
     assert_eq!(with(43, "0600000100000000"), Err(ParseError::SourceRoute));
-    assert_eq!(with(44, "0600000000000000"), Err(ParseError::Fragment));
+    // A fragment that is the whole packet (RFC 6946), one that more follow, and a later one.
+    assert_eq!(with(44, "0600000000000007").as_ref(), Ok(&plain));
+    assert_eq!(with(44, "0600000100000007"), Err(ParseError::Fragment));
+    assert_eq!(with(44, "0600000800000007"), Err(ParseError::Fragment));
     assert_eq!(with(60, "06ff000000000000"), Err(ParseError::Length("IPv6 extension header")));
     assert_eq!(with(59, ""), Err(ParseError::Protocol(59)));
     let mut cut = packet[..44].to_vec();

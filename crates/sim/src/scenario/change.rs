@@ -125,6 +125,11 @@ impl Change {
     }
 }
 
+/// Whether a flow called `name` is the one that is `meant`, or of the group of that name.
+pub(crate) fn is_named(name: &str, meant: &str) -> bool {
+    name.strip_prefix(meant).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
 /// A direction of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -155,4 +160,23 @@ pub enum SubflowChange {
     Remove,
     /// Those on the path are reset.
     Reset,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_meant_by_its_name_whatever_dots_that_has() {
+        for (name, meant, is) in [
+            ("a", "a", true),
+            ("a.3", "a", true),
+            ("a.b.3", "a.b", true),
+            ("a.b.3", "a.b.3", true),
+            ("ab", "a", false),
+            ("a", "a.1", false),
+        ] {
+            assert_eq!(is_named(name, meant), is, "{name} {meant}");
+        }
+    }
 }

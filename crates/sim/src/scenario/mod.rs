@@ -5,7 +5,7 @@
 
 mod arrivals;
 mod backbone;
-mod change;
+pub(crate) mod change;
 mod document;
 mod files;
 mod flow;

@@ -1,6 +1,7 @@
 //! What a well-formed scenario may still have wrong: names that do not exist, policies that do
 //! not, flows without an application, changes that change nothing.
 
+use super::change::is_named;
 use super::host::Mptcp;
 use super::{Change, Fault, Flow, FlowDirection, Host, Scenario};
 use crate::link::{loss, queue};
@@ -346,6 +347,9 @@ fn check_change(
         };
         return Err(Fault::new(here, "this changes nothing").help(help));
     }
+    if change.silent && target != "down" {
+        return Err(Fault::new(&[&"at", &n, &"silent"], "only what goes down does so silently"));
+    }
     if let Some(every) = change.every {
         let at: &[&dyn Display] = &[&"at", &n, &"every"];
         not_a_storm(every).map_err(|message| Fault::new(at, message))?;
@@ -393,16 +397,21 @@ fn check_host_change(
         if !paths().any(|p| p == path) {
             return Err(Fault::unknown(&[&"at", &n, &"path"], "path", path, paths()));
         }
+        if change.backup.is_none() && change.subflow.is_none() && change.congestion.is_none() {
+            let message =
+                "'path' is for backup, subflow and congestion: the rest is of connections";
+            return Err(Fault::new(&[&"at", &n, &"path"], message));
+        }
     } else if change.backup.is_some() || change.subflow.is_some() {
         let fault = Fault::new(&[&"at", &n], "whose subflows? 'path' is missing");
         return Err(fault.help("add path = NAME"));
     }
-    // A name, or what comes before the first dot of those that a group's flows have.
-    let is_called = |name: &str, flow: &str| {
-        name == flow || name.split_once('.').is_some_and(|(base, _)| base == flow)
+    let any_of = |meant: &str| {
+        let mut groups = scenario.flow.iter().filter_map(|f| Some((f.name.as_ref()?, f.count)));
+        groups.any(|(name, count)| is_named(name, meant) || count > 1 && is_named(meant, name))
     };
     if let Some(flow) = &change.flow
-        && !scenario.flow.iter().flat_map(|f| &f.name).any(|name| is_called(name, flow))
+        && !any_of(flow)
     {
         let known = scenario.flow.iter().filter_map(|f| f.name.as_deref());
         return Err(Fault::unknown(&[&"at", &n, &"flow"], "named flow", flow, known));

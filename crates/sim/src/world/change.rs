@@ -3,6 +3,7 @@
 use super::{Action, World};
 use crate::link::LinkChange;
 use crate::relay::Side;
+use crate::scenario::change::is_named;
 use crate::scenario::{Change, LinkDirection, ProxySide, SubflowChange};
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
@@ -127,8 +128,7 @@ impl World<'_> {
         let mut refused = None;
         for n in 0..self.flows.len() {
             let flow = &self.flows[n];
-            let base = flow.name.split_once('.').map_or(flow.name.as_str(), |(base, _)| base);
-            if change.flow.as_ref().is_some_and(|f| *f != flow.name && f != base) {
+            if change.flow.as_ref().is_some_and(|meant| !is_named(&flow.name, meant)) {
                 continue;
             }
             let side = change.side.map(|side| match side {

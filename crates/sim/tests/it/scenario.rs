@@ -186,6 +186,17 @@ const REFUSALS: &[(&str, &str, &[&str])] = &[
     ),
     (
         "[[flow]]",
+        "[[at]]\ntime = \"1s\"\nup = \"wifi\"\nsilent = true\n[[flow]]",
+        &["only what goes down"],
+    ),
+    (
+        "[[flow]]",
+        "[[at]]\ntime = \"1s\"\nhost = \"client\"\npath = \"wifi\"\nscheduler = \"minrtt\"\n\
+         [[flow]]",
+        &["'path' is for backup"],
+    ),
+    (
+        "[[flow]]",
         "[[at]]\ntime = \"1s\"\nhost = \"client\"\nbackup = true\n[[flow]]",
         &["'path' is missing"],
     ),
