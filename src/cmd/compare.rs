@@ -15,6 +15,7 @@ use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{Cell, CellAlignment, Table};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -110,18 +111,25 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("{} cannot be made", folder.display()))?;
     }
+    for file in args.html.iter().chain(&args.markdown) {
+        // Better now than after the runs.
+        let opened = OpenOptions::new().create(true).append(true).open(file);
+        opened.with_context(|| format!("{} cannot be written", file.display()))?;
+    }
     let interrupted = interruption()?;
     let mut all: Vec<Done> = Vec::new();
+    // Files are written though nobody reads what is printed.
+    let mut printed = Ok(());
     for (document, scenario) in &documents {
         let done = compare(args, (document, scenario), &runners, &interrupted)?;
         if !args.json && args.matrix.is_none() {
-            print(&done.0)?;
+            printed = printed.and_then(|()| print(&done.0));
         }
         all.push(done);
     }
     let compared: Vec<Compared> = all.iter().map(|(compared, _)| compared.clone()).collect();
     if args.json {
-        say::print(&serde_json::to_string(&compared).map_err(|e| anyhow!(e))?)?;
+        printed = say::print(&serde_json::to_string(&compared).map_err(|e| anyhow!(e))?);
     }
     if let Some(file) = &args.html {
         write(file, &page(&all).map_err(|e| anyhow!(e))?)?;
@@ -141,6 +149,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             judge(&compared)?;
         }
     }
+    printed?;
     complain(&compared, &runners)
 }
 

@@ -82,7 +82,7 @@ fn if_any(found: Result<PathBuf, FindError>) -> Result<Option<PathBuf>, Failure>
 }
 
 fn read(path: &Path) -> Result<Loaded<ClientConfig>, Failure> {
-    Ok(ConfigFile::from(path).load().map_err(|error| anyhow!("{error}"))?)
+    ConfigFile::from(path).load().map_err(|error| Failure::usage(error.to_string()))
 }
 
 fn report(args: &Args, about: &[String], findings: &[Finding]) -> Result<(), Failure> {

@@ -55,7 +55,9 @@ fn a_recording_is_listed_exported_and_asked() {
     for word in ["measured", "replayed", "rest on interpolation"] {
         assert!(table.contains(word), "{word}\n{table}");
     }
-    let wrong: [(&[&str], &str); 4] = [
+    std::fs::write(place.path().join("broken.toml"), "server = 5\n").unwrap();
+    let wrong: [(&[&str], &str); 5] = [
+        (&["record", "list", "-c", "broken.toml"], "broken.toml"),
         (&["whatif", "then.toml", "--try", "role.lte=backup"], "wifi"),
         (&["record", "export", "--folder", "rec", "--from", "never", "--out", "x.toml"], "no time"),
         (&["record", "list", "--folder", "nowhere"], "record = "),

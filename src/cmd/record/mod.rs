@@ -8,7 +8,7 @@ use crate::exit::Failure;
 use clap::Subcommand;
 use std::path::{Path, PathBuf};
 use tabane_gateway::config::client::ClientConfig;
-use tabane_gateway::config::load::default_file;
+use tabane_gateway::config::load::{ConfigError, default_file};
 use tabane_gateway::config::server::ServerConfig;
 use tabane_gateway::config::source::ConfigFile;
 use tabane_record::{ReadError, Recording, usual_folder};
@@ -54,7 +54,7 @@ impl Place {
     fn open(&self) -> Result<Recording, Failure> {
         let folder = match &self.folder {
             Some(folder) => folder.clone(),
-            None => self.configured(),
+            None => self.configured()?,
         };
         Recording::open(&folder).map_err(|error| {
             let help = "an agent records with record = \"7 days\" in its configuration";
@@ -62,20 +62,33 @@ impl Place {
         })
     }
 
-    /// The folder that a configuration names, or the usual one.
-    fn configured(&self) -> PathBuf {
+    /// The folder that a configuration names, or the usual one. One that the user names must be
+    /// right; else it is read as far as it can be: its keys may be another's.
+    fn configured(&self) -> Result<PathBuf, Failure> {
         let usual = || ["client", "server"].map(default_file).into_iter().find(|f| f.exists());
         let file = self.config.clone().or_else(usual).unwrap_or_else(|| default_file("client"));
-        named(&file).unwrap_or_else(|| usual_folder(&file, None))
+        let named = match named(&file) {
+            Err(error) if self.config.is_some() => return Err(anyhow::anyhow!("{error}").into()),
+            named => named.ok().flatten(),
+        };
+        Ok(named.unwrap_or_else(|| usual_folder(&file, None)))
     }
 }
 
-/// What a configuration says, as far as it can be read: its keys may be another's.
-fn named(file: &Path) -> Option<PathBuf> {
+/// The folder that a configuration of a client, or else of a server, names.
+///
+/// # Errors
+/// It is neither: what is wrong with the one that it comes nearer to.
+fn named(file: &Path) -> Result<Option<PathBuf>, ConfigError> {
     let file = ConfigFile { file: file.to_owned(), copy_of: None };
     let client = file.load::<ClientConfig>().map(|l| l.config.record_folder);
     let server = || file.load::<ServerConfig>().map(|l| l.config.record_folder);
-    client.or_else(|_| server()).ok().flatten()
+    client.or_else(|of_client| {
+        let nearer = |of_server: ConfigError| {
+            if of_server.0.len() < of_client.0.len() { of_server } else { of_client }
+        };
+        server().map_err(nearer)
+    })
 }
 
 fn failed(error: ReadError) -> Failure {

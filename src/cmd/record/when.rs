@@ -4,21 +4,29 @@
 use tabane_config::quantity::Time;
 
 /// Milliseconds since 1970 of `text`, at `now_ms`: `2026-11-24 18:00`, `2026-11-24T18:00:30Z`,
-/// `18:00` (today), `yesterday`, `yesterday 18:00`, `2h ago`, `now`.
+/// `18:00` (today), `yesterday`, `yesterday 18:00`, `2h ago`, `3d ago`, `now`.
 ///
 /// # Errors
 /// What to write, for people.
 pub(super) fn parse(text: &str, now_ms: u64) -> Result<u64, String> {
     let wrong = || {
-        format!("'{text}' is no time: 2026-11-24 18:00 (UTC), 18:00, yesterday 18:00, 2h ago, now")
+        format!(
+            "'{text}' is no time: 2026-11-24 18:00 (UTC), 18:00, yesterday 18:00, 2h ago, 3d ago, \
+             now"
+        )
     };
     let text = text.trim();
     if text == "now" {
         return Ok(now_ms);
     }
     if let Some(ago) = text.strip_suffix("ago") {
-        let ago: Time = ago.trim().parse().map_err(|_| wrong())?;
-        return Ok(now_ms.saturating_sub(ago.0.0 / 1_000_000));
+        let ago = ago.trim();
+        let days = ago.strip_suffix('d').and_then(|days| days.trim().parse::<u64>().ok());
+        let ms = match days {
+            Some(days) => days.saturating_mul(86_400_000),
+            None => ago.parse::<Time>().map_err(|_| wrong())?.0.0 / 1_000_000,
+        };
+        return Ok(now_ms.saturating_sub(ms));
     }
     let today = now_ms / 86_400_000;
     let plain = text.strip_suffix('Z').unwrap_or(text);
@@ -85,6 +93,7 @@ mod tests {
         assert_eq!(at("yesterday"), "2026-11-23 00:00:00.000");
         assert_eq!(at("yesterday 6:30"), "2026-11-23 06:30:00.000");
         assert_eq!(at("2h ago"), "2026-11-24 20:48:21.000");
+        assert_eq!(at("3d ago"), "2026-11-21 22:48:21.000");
         for wrong in ["", "tomorrow", "25:00", "2026-13-01", "1960-01-01", "18", "3 ago"] {
             assert!(parse(wrong, now).is_err(), "{wrong}");
         }

@@ -278,7 +278,7 @@ impl ClientConfig {
 
     fn check_servers(&self, found: &mut Findings) {
         if self.server.is_empty() {
-            let help = "`tabane server invite NAME` at the server, then `tabane client join LINE`";
+            let help = "`tabane server invite NAME` at the server, then `tabane client join` here";
             found.fault(Fault::new(&[&"server"], "there is no server").help(help));
         }
         for (n, server) in self.server.iter().enumerate() {

@@ -244,7 +244,7 @@ fn remedy(path: &Path, error: &io::Error) -> &'static str {
         _ if path.try_exists().is_ok_and(|exists| exists) => {
             "it must be readable by the user that the agent runs as"
         }
-        _ => "`tabane server init` and `tabane client join LINE` make one",
+        _ => "`tabane server init` and `tabane client join` make one",
     }
 }
 

@@ -142,7 +142,16 @@ pub(crate) enum HostError {
         path: PathBuf,
     },
     /// The state file cannot be read or written.
-    #[error("cannot use the state file {}: {source}", path.display())]
+    #[error(
+        "cannot use the state file {}: {source}{}",
+        path.display(),
+        if source.kind() == io::ErrorKind::PermissionDenied {
+            "; a client with [tun] is run by root or as a service (`tabane service install --tun \
+             NAME`), or needs CAP_NET_ADMIN and a folder of its own in $STATE_DIRECTORY"
+        } else {
+            ""
+        }
+    )]
     State {
         /// The file.
         path: PathBuf,

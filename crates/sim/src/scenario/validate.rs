@@ -149,8 +149,9 @@ fn check_flow(
     if flow.count == 0 {
         return Err(Fault::new(&[&"flow", &n, &"count"], "a flow that comes 0 times"));
     }
-    if let Some(stop) = flow.stop.filter(|stop| stop.0 <= flow.start.0) {
-        let message = format!("a flow that stops at {stop} and starts at {}", flow.start);
+    let last = Time(flow.start.0 + flow.stagger.0 * u64::from(flow.count - 1));
+    if let Some(stop) = flow.stop.filter(|stop| stop.0 <= last.0) {
+        let message = format!("a flow that stops at {stop} and starts at {last}");
         return Err(Fault::new(&[&"flow", &n, &"stop"], message));
     }
     check_way(n, flow, scenario, topology)?;

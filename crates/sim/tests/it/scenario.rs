@@ -166,6 +166,11 @@ const REFUSALS: &[(&str, &str, &[&str])] = &[
     ),
     (
         "[[flow]]",
+        "[[flow]]\ncount = 4\nstagger = \"1s\"\nstop = \"2s\"\nbulk = \"1MB\"\n[[flow]]",
+        &["a flow that stops at 2s and starts at 3s"],
+    ),
+    (
+        "[[flow]]",
         "[host.client]\ncongestion = \"reno:x=1\"\n[[flow]]",
         &[":15:14:", "no parameter 'x'"],
     ),

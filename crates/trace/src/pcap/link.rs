@@ -90,6 +90,8 @@ fn sll2(frame: &[u8]) -> Result<usize, Skip> {
         0x0800 | 0x86dd => Ok(20),
         // Tags stand where the packet otherwise starts.
         0x8100 | 0x88a8 => ethertype(frame, 22),
+        0x8864 => ppp(frame, 26),
+        0x8847 | 0x8848 => mpls(frame, 20),
         other => Err(Skip::NotIp(other)),
     }
 }
@@ -190,7 +192,15 @@ mod tests {
         assert_eq!(starts(LINUX_SLL, &cooked), Ok(()));
         let tagged = [&[0; 14][..], &[0x81, 0, 0, 3, 8, 0]].concat();
         assert_eq!(starts(LINUX_SLL, &tagged), Ok(()));
-        assert_eq!(starts(LINUX_SLL2, &[&[8, 0][..], &[0; 18]].concat()), Ok(()));
+        let cooked = |kind: [u8; 2], more: &[u8]| [&kind[..], &[0; 18], more].concat();
+        for header in [
+            cooked([8, 0], &[]),
+            cooked([0x81, 0], &[0, 5, 8, 0]),
+            cooked([0x88, 0x64], &[0x11, 0, 0, 1, 0, 50, 0, 0x21]),
+            cooked([0x88, 0x47], &[0, 1, 0, 64, 0, 1, 1, 64]),
+        ] {
+            assert_eq!(starts(LINUX_SLL2, &header), Ok(()), "{header:02x?}");
+        }
         for link_type in [RAW, RAW_BSD, RAW_OPENBSD, IPV4] {
             assert_eq!(starts(link_type, &[]), Ok(()));
         }

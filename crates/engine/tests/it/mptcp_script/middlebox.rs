@@ -209,3 +209,28 @@ fn a_subflow_whose_window_is_shut_is_probed() {
     let sent = s.heard();
     assert!(sent.iter().any(|d| d.len > 0), "{:?}", s.events);
 }
+
+// RFC 8684 section 3.3.8: nobody acknowledges MP_PRIO. It goes three times, each on an
+// acknowledgement of its own, and says what holds by then.
+#[test]
+fn rfc8684_a_priority_is_told_three_times() {
+    let mut s = Script::server();
+    let now = s.now;
+    s.conn().set_backup(now, SubflowId(0), true).unwrap();
+    let told = |said: &[Said]| -> Vec<bool> {
+        let options = said.iter().flat_map(|d| &d.options);
+        let prio = options.filter_map(|o| match o {
+            MptcpOption::Prio { backup } => Some(*backup),
+            _ => None,
+        });
+        prio.collect()
+    };
+    assert_eq!(told(&s.heard()), [true]);
+    assert_eq!(told(&s.wait(secs(20))), [true, true]);
+    let now = s.now;
+    s.conn().set_backup(now, SubflowId(0), false).unwrap();
+    assert_eq!(told(&s.wait(ms(10))), [false]);
+    let now = s.now;
+    s.conn().set_backup(now, SubflowId(0), true).unwrap();
+    assert_eq!(told(&s.wait(secs(20))), [true, true, true]);
+}
