@@ -2,7 +2,7 @@
 
 use tabane_config::quantity::Time;
 
-/// Seconds, up to 30 days, and not none.
+/// Seconds, up to 30 days.
 ///
 /// # Errors
 /// A human-readable message when it is no duration in that range.
@@ -15,9 +15,19 @@ pub(super) fn seconds(text: &str) -> Result<u64, String> {
         (None, None) => text.parse::<Time>()?.0.as_secs_f64() as u64,
     };
     match seconds {
-        0 => Err("at least a second".into()),
-        1..=MAX_S => Ok(seconds),
+        0..=MAX_S => Ok(seconds),
         _ => Err("at most 30 days".into()),
+    }
+}
+
+/// As [`seconds`], of what would be over at once with none.
+///
+/// # Errors
+/// As there.
+pub(super) fn some_seconds(text: &str) -> Result<u64, String> {
+    match seconds(text)? {
+        0 => Err("at least a second".into()),
+        some => Ok(some),
     }
 }
 
@@ -45,7 +55,8 @@ mod tests {
             assert_eq!(seconds(given), Ok(expected));
         }
         assert!(seconds("31d").is_err() && seconds("h").is_err() && seconds("1y").is_err());
-        assert!(seconds("0s").is_err() && seconds("0.2s").is_err());
+        assert!(some_seconds("0s").is_err() && some_seconds("0.2s").is_err());
+        assert_eq!((seconds("0s"), some_seconds("5s")), (Ok(0), Ok(5)));
         assert_eq!([text(59), text(86_400), text(604_800)], ["59 s", "24 h", "7 days"]);
         assert_eq!([text(5400), text(90_000), text(61)], ["90 min", "25 h", "61 s"]);
     }

@@ -37,7 +37,7 @@ pub(crate) struct Args {
           conflicts_with = "replace")]
     number: Option<u16>,
     /// How long the line is valid, by the server's clock: 30min, 24h, 7d; at most 30 days.
-    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = lifetime::seconds)]
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = lifetime::some_seconds)]
     expires: u64,
     /// Invite an existing client again: its keys, or its previous invitation, are revoked; its
     /// number and limits stay.
