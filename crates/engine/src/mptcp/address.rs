@@ -3,7 +3,7 @@
 
 use super::paths::Learned;
 use super::session::Protocol;
-use super::subflow::{PriorityRepeats, reset_reason};
+use super::subflow::reset_reason;
 use super::timers::Timer;
 use super::{Connection, SubflowError};
 use crate::event::Event;
@@ -35,10 +35,8 @@ impl Connection {
         }
     }
 
-    /// Sends every ADD_ADDR that has not been echoed in time, and MP_PRIO that is not sure to have
-    /// arrived.
+    /// Sends every ADD_ADDR that has not been echoed in time.
     pub(super) fn announce_again(&mut self) {
-        self.repeat_priorities();
         let best = self.best_for_signal();
         let rto = best.map_or(Duration::ZERO, |at| self.subflows[at].tcb.rto());
         let interval = rto.max(ANNOUNCE_INTERVAL);
@@ -129,9 +127,8 @@ impl Connection {
 
     /// MP_PRIO: what the peer wants of what we send on this subflow.
     pub(super) fn on_prio(&mut self, at: usize, backup: bool) {
-        if std::mem::replace(&mut self.subflows[at].peer_backup, backup) != backup {
-            self.backup_changed(at);
-        }
+        self.subflows[at].peer_backup = backup;
+        self.backup_changed(at);
     }
 
     pub(super) fn steer_backup(&mut self, at: usize, backup: bool) {
@@ -139,34 +136,8 @@ impl Connection {
         if self.is_mptcp() && self.subflows[at].is_open() {
             self.subflows[at].signals.retain(|s| !matches!(s, MptcpOption::Prio { .. }));
             self.signal(at, MptcpOption::Prio { backup });
-            let next = self.now + self.subflows[at].tcb.rto();
-            self.subflows[at].priority = PriorityRepeats { repeats: 2, next };
-            self.hasten(Timer::Announce, next);
         }
         self.backup_changed(at);
-    }
-
-    /// Nobody acknowledges MP_PRIO, and with it lost the peer would use for good what it should
-    /// not: it goes three times, after one and three retransmission timeouts again.
-    fn repeat_priorities(&mut self) {
-        for at in 0..self.subflows.len() {
-            let subflow = &mut self.subflows[at];
-            if subflow.priority.repeats == 0 {
-                continue;
-            }
-            if subflow.priority.next <= self.now {
-                subflow.priority.repeats -= 1;
-                subflow.priority.next = self.now + subflow.tcb.rto() * 2;
-                let backup = subflow.backup;
-                if subflow.is_open() {
-                    self.signal(at, MptcpOption::Prio { backup });
-                }
-            }
-            let priority = self.subflows[at].priority;
-            if priority.repeats > 0 {
-                self.hasten(Timer::Announce, priority.next);
-            }
-        }
     }
 
     fn backup_changed(&mut self, at: usize) {

@@ -262,9 +262,7 @@ impl Connection {
 
     /// Pushes what one mapping covers, `bytes` from `range` on, down to the subflow at `at`.
     fn bind_mapped(&mut self, at: usize, range: &DataRange, bytes: u64) {
-        if self.send.probing() == Probing::All {
-            self.stop_probing();
-        }
+        self.has_space(at);
         let (id, full) = (self.subflows[at].id, range.len);
         let (end, mut dsn, mut len) = (range.dsn + bytes, range.dsn, full);
         let mut span = Span::first(bytes as u16);
@@ -309,13 +307,11 @@ impl Connection {
     pub(super) fn bind(&mut self, range: DataRange, chosen: SubflowSet) {
         let DataRange { dsn, len, again, .. } = range;
         let mut data = self.send.slice(dsn, len);
-        if self.send.probing() == Probing::All {
-            self.stop_probing();
-        }
         let (mut first, mut left, mut queued) = (None, chosen.len(), false);
         for id in chosen.iter() {
             left -= 1;
             let Some(at) = self.index(id) else { continue };
+            self.has_space(at);
             let data = if left == 0 { mem::take(&mut data) } else { data.clone() };
             queued |= self.subflows[at].tcb.is_queued();
             self.subflows[at].tcb.push(self.now, Chunk { dsn, data });
@@ -437,6 +433,16 @@ impl Connection {
         self.send.set_probing(Probing::All);
         for subflow in self.subflows.iter_mut().filter(|s| s.usable()) {
             subflow.tcb.set_blocked(self.now, true);
+        }
+    }
+
+    /// Data leaves by the subflow: it need not probe, and where all did, none.
+    #[inline]
+    fn has_space(&mut self, at: usize) {
+        match self.send.probing() {
+            Probing::No => {}
+            Probing::Shut => self.subflows[at].tcb.set_blocked(self.now, false),
+            Probing::All => self.stop_probing(),
         }
     }
 

@@ -56,8 +56,6 @@ pub(super) struct Subflow {
     pub(super) number: u32,
     /// Acknowledgements of data in a row without any MPTCP option.
     pub(super) bare_acks: u32,
-    /// MP_PRIO that is still to be sent again.
-    pub(super) priority: PriorityRepeats,
     /// Options to be carried by ACKs ([`Subflow::SIGNALS`] at most).
     pub(super) signals: VecDeque<MptcpOption>,
     /// MP_TCPRST for the RST.
@@ -73,13 +71,6 @@ pub(super) struct Subflow {
     pub(super) tail_reinjection_at: Instant,
     /// How its opening is hedged.
     pub(super) hedge: Hedge,
-}
-
-/// Transmissions of MP_PRIO that are left, and when the next is due.
-#[derive(Clone, Copy, Default, Debug)]
-pub(super) struct PriorityRepeats {
-    pub(super) repeats: u8,
-    pub(super) next: Instant,
 }
 
 /// How it belongs to its connection.
@@ -122,7 +113,6 @@ impl Subflow {
             established: false,
             closing: false,
             inbox: None,
-            priority: PriorityRepeats::default(),
             signals: VecDeque::new(),
             reset: None,
             fast_close: None,

@@ -54,6 +54,10 @@ impl Timers {
     pub(super) fn is_set(&self, timer: Timer) -> bool {
         self.0[timer as usize] != Instant::FAR_FUTURE
     }
+    /// Whether it is set, and later than `at`.
+    fn is_later(&self, timer: Timer, at: Instant) -> bool {
+        self.is_set(timer) && self.0[timer as usize] > at
+    }
     #[inline]
     pub(super) fn stop(&mut self, timer: Timer) {
         self.set(timer, Instant::FAR_FUTURE);
@@ -211,15 +215,17 @@ impl Connection {
     }
 
     /// The peer is heard again: a DATA_FIN that went into an outage does not wait out what it has
-    /// backed off.
+    /// backed off. Who talks has not gone: the repeat does not count.
     #[inline]
     pub(super) fn hasten_fin(&mut self) {
         if let Protocol::Mptcp(session) = &mut self.protocol
             && session.fin_backoff > 1
-            && session.timers.is_set(Timer::Fin)
         {
             let again = session.fin_at + data_interval(&self.subflows, 0);
-            session.timers.hasten(Timer::Fin, again);
+            if session.timers.is_later(Timer::Fin, again) {
+                session.timers.set(Timer::Fin, again);
+                session.fin_backoff -= 1;
+            }
         }
     }
 
